@@ -1,0 +1,3 @@
+"""chainwatch keeps long training runs on Slurm alive."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,78 @@
+"""What can be said of a saved training state.
+
+Kept light, and valid for Python 3.8: `chainwatch latest` and the job side import this module and nothing else of the
+model, on login nodes, compute nodes and in containers.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, Optional, Tuple
+
+
+class Status(str, Enum):
+    """The four answers for a checkpoint."""
+
+    INTACT = "intact"
+    DAMAGED = "damaged"
+    INCOMPLETE = "incomplete"
+    IN_PROGRESS = "in_progress"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with one file of a checkpoint."""
+
+    file: str
+    """Path relative to the checkpoint (its own name where the checkpoint is one file)."""
+    code: str
+    """A stable word for scripts: truncated, missing, empty, checksum, unreadable, structure, world_size, step, …"""
+    expected: str
+    found: str
+
+    def sentence(self) -> str:
+        """One clause for people: the file, what was expected and what is there."""
+        if self.expected and self.found:
+            return f"{self.file}: {self.found}; expected {self.expected}"
+        return f"{self.file}: {self.found or self.expected or self.code}"
+
+
+class Checkpoint(NamedTuple):
+    """One saved training state and the verdict on it."""
+
+    path: str
+    """Absolute path of the directory, the file, or (TF) the prefix."""
+    step: Optional[int]
+    """Training step that it holds; None where nothing says it."""
+    format: str
+    """Name of the format that judged it (`deepspeed`, `hf_trainer`, `dcp`, …)."""
+    status: Status
+    reason: str
+    """One sentence: the decisive file, what was expected, what is there. For an intact one: what was checked."""
+    problems: Tuple[Problem, ...] = ()
+    warnings: Tuple[str, ...] = ()
+    unverifiable: bool = False
+    """True where the format carries no checksum (and no seal exists): flipped bits in tensor data cannot be seen."""
+    modified: float = 0.0
+    """Newest mtime of its files, epoch seconds; 0 where unknown."""
+    size: int = 0
+    """Bytes of its files, as far as they were looked at."""
+
+    @property
+    def intact(self) -> bool:
+        return self.status is Status.INTACT
+
+
+class RunReport(NamedTuple):
+    """All checkpoints found under one run directory (or at one path), oldest first."""
+
+    path: str
+    format: Optional[str]
+    checkpoints: Tuple[Checkpoint, ...]
+    newest_intact: Optional[Checkpoint]
+    """The checkpoint to resume from: the intact one with the highest step (newest mtime where no step is known)."""
+    pointer: Optional[str] = None
+    """What the framework's own pointer file (`latest`, `latest_checkpointed_iteration.txt`, …) names, if there is one:
+    the absolute path of the checkpoint that a naive resume would pick."""

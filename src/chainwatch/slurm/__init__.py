@@ -1,0 +1,1 @@
+"""What Slurm says, and how to ask it for things."""
