@@ -1,0 +1,1 @@
+"""Decision to effect: the only writers outside the store."""

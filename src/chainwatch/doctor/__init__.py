@@ -1,0 +1,1 @@
+"""Checks of the cluster and the setup, and the lint of batch scripts."""

@@ -1,0 +1,1 @@
+"""Verdict, history and policy to decision: pure functions."""

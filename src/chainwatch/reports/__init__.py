@@ -1,0 +1,1 @@
+"""Accounting of time, reports, replay and advice."""

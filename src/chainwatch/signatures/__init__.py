@@ -1,0 +1,1 @@
+"""What programs print when they end: data files, the Xid table, and the matcher."""

@@ -1,0 +1,1 @@
+"""A simulated cluster behind the Backend protocol, in virtual time."""

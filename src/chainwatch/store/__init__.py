@@ -1,0 +1,1 @@
+"""What we remember: schema, migrations and queries."""

@@ -1,0 +1,1 @@
+"""The loop, the chain's state machine, and workers for slow disks."""

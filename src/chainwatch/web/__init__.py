@@ -1,0 +1,1 @@
+"""Status page, health and metrics over HTTP."""
