@@ -1,0 +1,316 @@
+"""What the user asks for. Field descriptions are the reference documentation: they are generated from here."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from chainwatch.config.values import Duration, ExpandedPath, ExpandedText
+from chainwatch.model.chain import Mode
+
+
+class Section(BaseModel):
+    """Every section refuses keys that it does not know, and is frozen once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class HandOver(StrEnum):
+    """How the checkpoint to resume from reaches the job. All but the last two are resolved when the job *starts*."""
+
+    COMMAND = "command"
+    """The script calls `$(chainwatch latest …)` or `chainwatch exec`."""
+    FILE = "file"
+    """CHAINWATCH_RESUME_FILE names a file that holds the path; chainwatch rewrites it until the job starts."""
+    POINTER = "pointer"
+    """The framework's own pointer file (`latest`, …) is mended to name the newest intact checkpoint."""
+    SET_ASIDE = "set_aside"
+    """Damaged checkpoints are moved aside (journaled; `chainwatch restore` undoes it), pointers are mended."""
+    VARIABLE = "variable"
+    """A plain environment variable, fixed at submission; only together with --no-requeue."""
+    ARGUMENT = "argument"
+    """A script argument, fixed at submission; only together with --no-requeue."""
+
+
+class Checkpoints(Section):
+    """Where the checkpoints are, and how the job is told which one to use."""
+
+    directory: ExpandedPath
+    """Run directory that holds the checkpoints. Relative to the chain's directory."""
+    format: str = "auto"
+    """Name of the checkpoint format, or `auto`: found by what lies there."""
+    hand_over: HandOver = HandOver.COMMAND
+    """How the checkpoint reaches the job."""
+    variable: str = "CHAINWATCH_RESUME_FROM"
+    """Name of the environment variable for `hand_over: variable`."""
+    argument: str = "--resume={path}"
+    """Template of the argument for `hand_over: argument`; `{path}` and `{step}` are filled in."""
+    settle: Duration = timedelta(minutes=2)
+    """A checkpoint without a living writer that did not change for this long is incomplete, no longer in progress."""
+    read_deadline: Duration = timedelta(minutes=2)
+    """Storage that does not answer for this long is reported, and nothing is concluded."""
+    from_scratch: Literal["never", "if_none_intact"] = "never"
+    """What to do if checkpoints exist and none is intact: `never` stops and tells a person."""
+    seal: bool = False
+    """Keep a digest manifest of new intact checkpoints in the state directory, to see later bit rot."""
+    custom: dict[str, Any] | None = None
+    """The rule of `format: custom`: files that must exist (glob, count, minimal size), JSON key equal to the step."""
+
+
+class Mark(Section):
+    """A line in the log that proves completion."""
+
+    pattern: str
+    """Regular expression (RE2 syntax), searched in each line."""
+    count: int = Field(default=1, ge=1)
+    """In how many lines it must appear: a run of 24 tasks is done when 24 say so."""
+
+
+class MarkerFile(Section):
+    """A file that proves completion."""
+
+    path: ExpandedText
+    """Path or glob, relative to the chain's directory."""
+    field: str | None = None
+    """Key in that JSON file, dots descend (`state.finished`)."""
+    equals: str | int | float | bool | None = None
+    """What the field must be; by default anything true."""
+
+
+class Done(Section):
+    """What proves that the chain is done. Without any of these a clean exit 0 counts as done, said to be assumed."""
+
+    step: int | None = Field(default=None, ge=1)
+    """Final training step."""
+    mark: Mark | None = None
+    """Completion mark in the log."""
+    file: MarkerFile | None = None
+    """Marker file."""
+    outputs: tuple[ExpandedText, ...] = ()
+    """Globs that must each match at least one file."""
+    rule: Literal["all", "any"] = "all"
+    """Whether all of these must hold, or any."""
+
+    @field_validator("mark", mode="before")
+    @classmethod
+    def _mark_as_text(cls, value: Any) -> Any:
+        return {"pattern": value} if isinstance(value, str) else value
+
+    @field_validator("file", mode="before")
+    @classmethod
+    def _file_as_text(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str) else value
+
+    @property
+    def configured(self) -> bool:
+        return bool(self.step or self.mark or self.file or self.outputs)
+
+
+class Logs(Section):
+    """Where the job writes its logs. By default Slurm says it."""
+
+    files: tuple[ExpandedText, ...] = ()
+    """More log files: paths, globs, or Slurm patterns (%j, %x, …), relative to the chain's directory."""
+    progress: str | None = None
+    """Regular expression (RE2) with named groups `step`, and optionally `total`, `loss`, `tokens`."""
+    profile: str = "auto"
+    """Built-in progress profile (`hf_trainer`, `deepspeed`, `megatron`, …), or `auto`."""
+    signatures: ExpandedPath | None = None
+    """The user's own signature file."""
+
+
+class Nodes(Section):
+    """Which nodes to keep away from after a hardware failure."""
+
+    exclude_for: Duration = timedelta(days=2)
+    """How long a node that a hardware verdict names is excluded: repairs take a day or two; a life sentence starves."""
+    max_excluded: int = Field(default=16, ge=0)
+    """Most nodes that one chain excludes; the oldest are dropped first."""
+    max_share: float = Field(default=0.25, ge=0, le=1)
+    """Largest share of the partition's nodes that one chain excludes, so that it never starves."""
+
+
+class Recovery(Section):
+    """When to resubmit, when to wait, when to stop. Defaults say why."""
+
+    enabled: bool = True
+    """`false`: never resubmits; shown in `status`."""
+    retries: int = Field(default=3, ge=0)
+    """Failovers without saved progress before the chain rests: a third identical failure has never been chance."""
+    retries_per_failure: int = Field(default=2, ge=0)
+    """Retries of one and the same failure (fingerprint) without saved progress."""
+    preemptions_alert: int = Field(default=5, ge=1)
+    """Preemptions in a row without saved progress before people are told and submissions are spaced out."""
+    preemptions_rest: int = Field(default=20, ge=1)
+    """Preemptions in a row without saved progress before the chain rests."""
+    quick_failure: Duration = timedelta(minutes=10)
+    """Two equal failures this soon after the start, at the same place, stop the chain: it is the code or the set-up."""
+    backoff: Duration = timedelta(minutes=1)
+    """First wait after a storage, network or service failure; doubles, with jitter."""
+    backoff_max: Duration = timedelta(hours=1)
+    """Longest such wait."""
+    grace: Duration = timedelta(0)
+    """With another resubmitter: how long to wait for its job before acting."""
+    nodes: Nodes = Nodes()
+    """Exclusion of nodes."""
+    sbatch: tuple[str, ...] = ()
+    """sbatch options of recovery jobs, after the chain's own (they win): another QOS, partition, --nice."""
+    fallback_sbatch: tuple[str, ...] = ()
+    """sbatch options after `fallback_after` preemptions in a row that each cost more than they computed."""
+    fallback_after: int = Field(default=3, ge=1)
+    """See `fallback_sbatch`."""
+    numeric_rollback: bool = False
+    """On NaN or a loss-scale floor resume from an *earlier* checkpoint, once, instead of stopping."""
+    pending_alert: Duration = timedelta(minutes=30)
+    """How long a pending reason that needs a person may last before they are told."""
+    release_launch_failures: bool = True
+    """Release a job that Slurm requeued held after a launch failure on one of our own submissions, node excluded."""
+
+
+class Resubmitter(Section):
+    """Who else resubmits this chain's jobs."""
+
+    by: Literal["none", "site", "script"] = "none"
+    """`site`: the site's own requeue service; `script`: the user's script or the framework itself."""
+    grace: Duration = timedelta(minutes=5)
+    """How long chainwatch waits for that job to appear before it acts itself."""
+    match: Literal["name", "script", "directory", "name+directory"] = "name+directory"
+    """What makes a job of the same user one of this chain. Its user is always compared."""
+
+
+class Hang(Section):
+    """When silence is a hang, and what then."""
+
+    alert_after: Duration | None = None
+    """Override of the learned threshold while training."""
+    startup: Duration = timedelta(minutes=60)
+    """Threshold before the first step."""
+    floor: Duration = timedelta(minutes=15)
+    """The learned threshold is never below this."""
+    end_job: bool = False
+    """End a hung job that the probe confirmed (otherwise people are told)."""
+
+
+class Caps(Section):
+    """Where the chain ends, whatever happens."""
+
+    attempts: int | None = Field(default=None, ge=1)
+    """Most attempts."""
+    gpu_hours: float | None = Field(default=None, gt=0)
+    """Most GPU-hours over all attempts."""
+    until: datetime | None = None
+    """No submission after this moment (with a zone, or local time)."""
+
+
+class Chain(Section):
+    """One training run that spans many jobs."""
+
+    mode: Mode = Mode.ACT
+    """`observe`: says what it would do. `act`: does it."""
+    batch: ExpandedPath
+    """The batch script, with its own #SBATCH lines."""
+    args: tuple[str, ...] = ()
+    """Arguments of the script."""
+    sbatch: tuple[str, ...] = ()
+    """Extra sbatch options, each one word (`--qos=extra`)."""
+    directory: ExpandedPath | None = None
+    """Working directory of the job; by default that of the configuration file."""
+    cluster: str | None = None
+    """Name of the cluster; by default the one that Slurm's configuration names."""
+    environment: str = "captured"
+    """The job's environment: `captured` (when first submitted), `login`, `clean`, or the path of a NAME=value file."""
+    script: Literal["live", "pinned"] = "live"
+    """`live`: each submission uses the script as it is, and an edit is announced. `pinned`: the first one, kept."""
+    checkpoints: Checkpoints | None = None
+    """Where the checkpoints are. Without it chainwatch cannot choose one, and says so."""
+    logs: Logs = Logs()
+    """Where the logs are."""
+    done: Done = Done()
+    """What proves that the chain is done."""
+    recovery: Recovery = Recovery()
+    """When to resubmit."""
+    resubmitter: Resubmitter = Resubmitter()
+    """Who else resubmits."""
+    hang: Hang = Hang()
+    """When silence is a hang."""
+    caps: Caps = Caps()
+    """Where the chain ends."""
+    alerts: tuple[str, ...] | None = None
+    """Names of the channels that hear of this chain; by default all."""
+    template: str | None = None
+    """Chains of one template form a cohort: a failure that three of them share stops all. By default the script."""
+
+    @field_validator("resubmitter", mode="before")
+    @classmethod
+    def _resubmitter_as_word(cls, value: Any) -> Any:
+        return {"by": value} if isinstance(value, str) else value
+
+    @field_validator("checkpoints", mode="before")
+    @classmethod
+    def _checkpoints_as_path(cls, value: Any) -> Any:
+        return {"directory": value} if isinstance(value, str) else value
+
+    @field_validator("recovery", mode="before")
+    @classmethod
+    def _recovery_as_switch(cls, value: Any) -> Any:
+        return {"enabled": value} if isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _fixed_hand_over_needs_no_requeue(self) -> Self:
+        fixed = {HandOver.VARIABLE, HandOver.ARGUMENT}
+        if self.checkpoints and self.checkpoints.hand_over in fixed and "--no-requeue" not in self.sbatch:
+            raise ValueError(
+                f"hand_over: {self.checkpoints.hand_over} is fixed at submission and would grow old in a requeued job: "
+                "add --no-requeue to sbatch, or use command, file, pointer or set_aside"
+            )
+        return self
+
+
+class Slurm(Section):
+    """How to reach Slurm."""
+
+    backend: Literal["auto", "cli", "pyslurm"] = "auto"
+    """`auto`: pyslurm where its release equals the cluster's, otherwise the command line tools."""
+    bin: ExpandedPath | None = None
+    """Directory of squeue, sacct, sbatch …; by default PATH."""
+    conf: ExpandedPath | None = None
+    """slurm.conf; by default SLURM_CONF or Slurm's own default."""
+    clusters: tuple[str, ...] = ()
+    """Clusters to watch by -M; by default the local one."""
+    deadline: Duration = timedelta(seconds=60)
+    """After this long a Slurm command is given up; nothing is concluded."""
+
+
+class Config(Section):
+    """A whole configuration: how chainwatch runs, and the chains."""
+
+    state: ExpandedPath = Field(default=Path("~/.local/state/chainwatch"), validate_default=True)
+    """State directory (created with mode 0700): database, journal, logs."""
+    database: str | None = None
+    """SQLAlchemy URL; by default SQLite in the state directory."""
+    poll: Duration = timedelta(seconds=60)
+    """Time between two polls; a jitter per user is added."""
+    submissions_per_hour: int = Field(default=60, ge=1)
+    """Most submissions of this daemon in an hour."""
+    settle: Duration = timedelta(seconds=90)
+    """How long after a silent sbatch its token must stay unseen before it counts as absent. At least twice Slurm's
+    MessageTimeout."""
+    slurm: Slurm = Slurm()
+    """How to reach Slurm."""
+    alerts: dict[str, Any] = {}
+    """Alert channels by name."""
+    metrics: dict[str, Any] = {}
+    """Metrics and status page."""
+    chains: dict[str, Chain] = {}
+    """The chains, by name (unique in one state database)."""
+
+    @field_validator("poll")
+    @classmethod
+    def _a_good_guest(cls, value: timedelta) -> timedelta:
+        if value < timedelta(seconds=1):
+            raise ValueError("polling more than once a second is no way to treat a controller; 60s is the default")
+        return value

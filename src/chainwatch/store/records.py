@@ -1,0 +1,148 @@
+"""Rows of the store, as the rest of the house sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from chainwatch.model.chain import ChainState, Desired, Mode
+
+
+class Origin(StrEnum):
+    """How a chain came to be known."""
+
+    CONFIG = "config"
+    SBATCH = "sbatch"
+    ADOPTED = "adopted"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRecord:
+    """One chain as remembered: what is asked of it, and where it stands."""
+
+    name: str
+    cluster: str
+    origin: Origin
+    mode: Mode
+    settings: Mapping[str, Any]
+    """The chain's configuration (`config.models.Chain`, dumped in mode json)."""
+    created: datetime
+    desired: Desired = Desired.RUN
+    desired_at: datetime | None = None
+    desired_until: datetime | None = None
+    """End of a pause that was asked for a time."""
+    desired_why: str = ""
+    state: ChainState = ChainState.NEW
+    state_since: datetime | None = None
+    sentence: str = ""
+    """The last human sentence about it: what was decided, and why."""
+    wait_until: datetime | None = None
+    step: int | None = None
+    saved_step: int | None = None
+    target: int | None = None
+    retried_at: datetime | None = None
+    """A person said `retry` (or `submit`): budgets count from here, and rest or stop is lifted."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The environment that was captured when the chain was first submitted."""
+    script_digest: str = ""
+    """Digest of the batch script at the last submission (`sha256:…`)."""
+    pinned_script: str = ""
+    """Path of the kept copy, for `script: pinned`."""
+    grace_until: datetime | None = None
+    """Until then chainwatch waits for another resubmitter's job."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Small facts that the loop keeps between ticks (preempted_at by attempt, first absent, …); JSON."""
+
+
+class IntentKind(StrEnum):
+    """An effect outside the store."""
+
+    SUBMIT = "submit"
+    CANCEL = "cancel"
+    HOLD = "hold"
+    RELEASE = "release"
+    REQUEUE = "requeue"
+    SET_ASIDE = "set_aside"
+    POINTER = "pointer"
+
+
+class IntentStatus(StrEnum):
+    OPEN = "open"
+    DONE = "done"
+    REFUSED = "refused"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An effect that is owed: written before it is tried, closed when its outcome is known."""
+
+    id: int
+    chain: str
+    kind: IntentKind
+    token: str
+    """Unique; for submissions it stands in the job's comment."""
+    created: datetime
+    payload: Mapping[str, Any]
+    """What exactly: for a submission the whole sbatch call and the resume decision; JSON."""
+    status: IntentStatus = IntentStatus.OPEN
+    tried_at: datetime | None = None
+    """When the effect was last tried (an attempt may have had its effect from then on)."""
+    absent_rounds: int = 0
+    """Conclusive looks in which the token was nowhere to be found."""
+    job_id: int | None = None
+    closed: datetime | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An alert that is owed to people: the outbox."""
+
+    id: int
+    chain: str | None
+    key: str
+    """Deduplication: the same key is told once until it is `recovered`."""
+    severity: str
+    """`info`, `warning` or `critical`."""
+    title: str
+    body: Mapping[str, Any]
+    """what, why, proving line, what chainwatch did or wants, command to type; JSON."""
+    created: datetime
+    delivered: datetime | None = None
+    tries: int = 0
+    next_try: datetime | None = None
+    last_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to act on this state directory. Checked again in the transaction of each intent."""
+
+    holder: str
+    """host:pid of the owner"""
+    epoch: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A change to user data that the config allows: journaled before it is made, undone by `chainwatch restore`."""
+
+    id: int
+    chain: str | None
+    kind: str
+    """`set_aside` (a rename) or `pointer` (a rewritten pointer file)."""
+    path: str
+    """What was changed."""
+    target: str
+    """Where it was moved to; for a pointer its new content."""
+    before: str
+    """For a pointer: its old content; otherwise empty."""
+    at: datetime
+    state: str
+    """`planned`, `made`, `undone`"""
+    why: str = ""
