@@ -1,0 +1,48 @@
+"""The layouts of the frameworks: a table of names, each loaded only where the names in a directory call for it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple, Optional, Tuple
+
+if TYPE_CHECKING:
+    from chainwatch.checkpoints.formats.base import Folder, Layout
+
+__all__ = ["FORMATS", "layout", "layouts_for"]
+
+
+class Entry(NamedTuple):
+    """One layout: where it is, and which substrings of names in a directory make it worth loading."""
+
+    formats: Tuple[str, ...]
+    """Format names that it serves."""
+    module: str
+    hints: Tuple[str, ...]
+    """Substrings of "folder name / entry names", each on its own line between newlines."""
+
+
+TABLE: Tuple[Entry, ...] = ()
+"""In order of precedence: the first layout that owns a directory gets it."""
+
+FORMATS: Tuple[str, ...] = tuple(name for entry in TABLE for name in entry.formats)
+"""Every name that `--format` takes."""
+
+_loaded: Dict[str, Layout] = {}
+
+
+def layout(entry: Entry) -> Layout:
+    """The one instance of a layout, loaded on first use (each module has it as `LAYOUT`)."""
+    if entry.module not in _loaded:
+        found: Layout = import_module(f"{__name__}.{entry.module}").LAYOUT
+        _loaded[entry.module] = found
+    return _loaded[entry.module]
+
+
+def layouts_for(folder: Folder, wanted: Optional[str] = None) -> Iterator[Layout]:
+    """The layouts that the names in this directory call for, in order of precedence; only `wanted`, if given."""
+    names = "\n" + "\n".join((folder.name, *folder.dirs, *folder.files)) + "\n"
+    for entry in TABLE:
+        if wanted is not None and wanted not in entry.formats:
+            continue
+        if wanted is not None or any(hint in names for hint in entry.hints):
+            yield layout(entry)
