@@ -7,16 +7,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from chainwatch.config.alerts import Alerts
+from chainwatch.config.section import Section
 from chainwatch.config.values import Duration, ExpandedPath, ExpandedText
 from chainwatch.model.chain import Mode
-
-
-class Section(BaseModel):
-    """Every section refuses keys that it does not know, and is frozen once read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class HandOver(StrEnum):
@@ -301,8 +297,8 @@ class Config(Section):
     MessageTimeout."""
     slurm: Slurm = Slurm()
     """How to reach Slurm."""
-    alerts: dict[str, Any] = {}
-    """Alert channels by name."""
+    alerts: Alerts = Alerts()
+    """Who hears of what."""
     metrics: dict[str, Any] = {}
     """Metrics and status page."""
     chains: dict[str, Chain] = {}
