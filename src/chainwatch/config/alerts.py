@@ -247,7 +247,7 @@ class Mute(Section):
 class Alerts(Section):
     """Who hears of what."""
 
-    channels: dict[str, Channel] = {}
+    channels: dict[str, Channel] = Field(default_factory=dict)
     """Channels by name."""
     heartbeat: Heartbeat | None = None
     """A URL that is asked as long as chainwatch runs and sees."""

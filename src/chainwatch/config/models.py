@@ -299,9 +299,9 @@ class Config(Section):
     """How to reach Slurm."""
     alerts: Alerts = Alerts()
     """Who hears of what."""
-    metrics: dict[str, Any] = {}
+    metrics: dict[str, Any] = Field(default_factory=dict)
     """Metrics and status page."""
-    chains: dict[str, Chain] = {}
+    chains: dict[str, Chain] = Field(default_factory=dict)
     """The chains, by name (unique in one state database)."""
 
     @field_validator("poll")
