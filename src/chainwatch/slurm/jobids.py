@@ -1,0 +1,96 @@
+"""What people and Slurm write as a job's id: `123`, `123_4`, `123_[3-9%2]`, `123+1`, and with a step `123+0.batch`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+_ID = re.compile(
+    r"""^\s*(?P<base>\d+)
+        (?: _\[(?P<rest>[^\]]*)\]? | _(?P<task>\d+) | _(?P<open>[\d,:%-]+(?:\.\.\.)?) | \+(?P<component>\d+) )?
+        (?: \.(?P<step>[A-Za-z0-9_+]+) )?\s*$""",
+    re.VERBOSE,
+)
+_MOST = 4_000_001
+"""MaxArraySize cannot be larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownId:
+    """The parts of a shown job id."""
+
+    base: int
+    """The first number: a job, an array, or the leader of a het job. Not the raw id of a task or component."""
+    task: str | None = None
+    """`4`, or the pending rest of an array with its brackets, `[3-9%2]`."""
+    component: int | None = None
+    """Offset of a het job's component."""
+    step: str | None = None
+    """`batch`, `extern`, `0`; cut names (`b+`) as they stand."""
+    limit: int | None = None
+    """The `%N`: how many tasks may run at once."""
+    cut: bool = False
+    """Slurm cut the list of tasks (`…`, `...`): the tasks named are not all."""
+
+    def tasks(self) -> tuple[int, ...]:
+        """Numbers of the tasks that this id names, ascending; empty for what is no array."""
+        return () if self.task is None else expand_tasks(self.task)
+
+
+def parse_job_id(text: str) -> ShownId | None:
+    """The parts of a shown id; None where the text is none (a header, a truncated column without a number)."""
+    found = _ID.match(text)
+    if not found:
+        return None
+    rest = found["open"] if found["rest"] is None else found["rest"]  # cut forms: `80520_31-33,71-74,115-11...`
+    task = found["task"]
+    limit, cut = None, False
+    if rest is not None:
+        cut = "..." in rest
+        _, percent, number = rest.partition("%")
+        limit = int(number) if percent and number.isdigit() and int(number) > 0 else None
+        task = f"[{rest}]"
+    component = found["component"]
+    return ShownId(
+        base=int(found["base"]),
+        task=task,
+        component=None if component is None else int(component),
+        step=found["step"],
+        limit=limit,
+        cut=cut,
+    )
+
+
+def expand_tasks(text: str) -> tuple[int, ...]:
+    """Task numbers of `4`, `3-9%2`, `[1-9:2]`, `60-89,91-94`, ascending and each once; a cut tail is left out."""
+    inside = text.strip().strip("[]").partition("%")[0]
+    numbers: set[int] = set()
+    for part in inside.split(","):
+        numbers.update(_range(part.strip()))
+    return tuple(sorted(numbers))
+
+
+def compress_tasks(tasks: Iterable[int], limit: int | None = None) -> str:
+    """`[3-9%2]` of these task numbers; a single one without a limit stands alone, `4`."""
+    numbers = sorted(set(tasks))
+    if len(numbers) == 1 and limit is None:
+        return str(numbers[0])
+    parts = []
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        run_numbers = [number for _, number in run]
+        first, last = run_numbers[0], run_numbers[-1]
+        parts.append(str(first) if first == last else f"{first}-{last}")
+    return f"[{','.join(parts)}{'' if limit is None else f'%{limit}'}]"
+
+
+def _range(part: str) -> Iterator[int]:
+    span, _, step = part.partition(":")
+    first, dash, last = span.partition("-")
+    if not first.isdigit():
+        return
+    if not dash:
+        yield int(first)
+    elif last.isdigit() and int(last) < _MOST:
+        yield from range(int(first), int(last) + 1, max(1, int(step)) if step.isdigit() else 1)
