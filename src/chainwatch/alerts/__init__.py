@@ -1,1 +1,11 @@
-"""The outbox and its channels."""
+"""The outbox and its channels.
+
+Owe a notice with `store.owe(chain, key, severity, title, body(Kind.…, what=…), now)`; `Deliverer` tells people.
+"""
+
+from chainwatch.alerts.build import build_all
+from chainwatch.alerts.heartbeat import HeartbeatSender
+from chainwatch.alerts.message import Kind, Message, body
+from chainwatch.alerts.outbox import Deliverer, Report
+
+__all__ = ["Deliverer", "HeartbeatSender", "Kind", "Message", "Report", "body", "build_all"]
