@@ -1,1 +1,7 @@
 """Evidence to verdict: pure functions."""
+
+from chainwatch.diagnosis.causes import CAUSES, CauseWords
+from chainwatch.diagnosis.ends import diagnose
+from chainwatch.diagnosis.fingerprint import fingerprint, normalise
+
+__all__ = ["CAUSES", "CauseWords", "diagnose", "fingerprint", "normalise"]

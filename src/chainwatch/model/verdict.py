@@ -75,8 +75,10 @@ class Line:
     source: str
     """A log's path, or the Slurm source (`sacct`, `squeue`, …) whose fact is quoted."""
     line: int | None
-    """1-based line number in that file; None for facts that are no lines."""
+    """1-based line number in that file; None for facts that are no lines, and where a huge log was not read whole."""
     text: str
+    offset: int | None = None
+    """Byte offset of the line in its file, where it is a line of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,11 @@ class Finding:
     extracted: Mapping[str, str] = field(default_factory=dict)
     """What the pattern's named groups gave: gpu, xid, file, step, …"""
     advice: str = ""
+    survived: int = 0
+    """How many different newer training steps the same file tells below this line (counted up to 12): a program that
+    goes on training did not end of it."""
+    startup: bool = False
+    """No training step was told above this line in what was read of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,12 @@ class LogEvidence:
     bytes_read: int = 0
     signalled: tuple[Line, ...] = ()
     """Lines in which a signal or Slurm's own cancellation notice appears, oldest first."""
+    unread: int = 0
+    """Bytes of this attempt's part that were skipped, because the log is huge and its end explained enough."""
+    step: int | None = None
+    """Newest training step that the end of the logs tells, with its final step (`total`) and loss where it tells them."""
+    total: int | None = None
+    loss: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +203,8 @@ class Evidence:
     first_seen_step: int | None = None
     """Progress of the chain when the attempt began."""
     chain_user: str = ""
+    user_uid: int | None = None
+    """Uid of the job's user, to tell a cancellation by that person from one by somebody else; None where not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,106 @@
+"""Which of many suspicious lines is the cause: specificity first, then time; effects only where nothing else is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from chainwatch.model.verdict import Cause, Finding
+
+NEAR = 8
+"""Two lines whose specificity differs by no more say about as much: the earlier one is the cause."""
+SURVIVED = 3
+"""So many newer training steps below a line mean that the program went on after it."""
+SURVIVED_NOTICE = 12
+"""Slurm's notice and the program's last steps overtake each other, so a notice needs more steps to be an old one."""
+_REACTIVE = frozenset({Cause.NETWORK_FABRIC, Cause.HANG, Cause.RENDEZVOUS})
+"""What the other ranks print when one rank dies."""
+_REACTIVE_BELOW = 80
+_SLURM_SPEAKS = frozenset({Cause.PREEMPTION, Cause.TIME_LIMIT, Cause.CANCELLED_BY_USER, Cause.CANCELLED_BY_OTHER})
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A line that is not the cause, and why."""
+
+    finding: Finding
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The root among the findings, and what was set aside."""
+
+    root: Finding | None
+    aside: tuple[SetAside, ...] = ()
+
+
+def went_on(finding: Finding) -> bool:
+    """The program went on training after this line."""
+    notice = finding.cause in _SLURM_SPEAKS
+    return finding.survived >= (SURVIVED_NOTICE if notice else SURVIVED)
+
+
+def before(first: Finding, second: Finding) -> bool:
+    """`first` was printed earlier: by time stamps where both have one, else by place, which counts in one file only."""
+    if first.where.source != second.where.source:
+        return first.at is not None and second.at is not None and first.at < second.at
+    return first.order < second.order
+
+
+def choose(findings: Sequence[Finding]) -> Choice:
+    """The cause among findings of failures (no completion texts)."""
+    aside = [SetAside(f, "the training went on after it") for f in findings if went_on(f) and not f.effect]
+    alive = [f for f in findings if not went_on(f)]
+    causes = [f for f in alive if not f.effect]
+    reactive = [f for f in causes if f.cause in _REACTIVE and f.specificity < _REACTIVE_BELOW]
+    for finding in reactive:
+        trigger = next((f for f in causes if _could_trigger(f) and before(f, finding)), None)
+        if trigger is not None:
+            causes.remove(finding)
+            aside.append(SetAside(finding, f"it follows `{_short(trigger)}`, and other ranks print such when one fails"))
+    if causes:
+        top = max(f.specificity for f in causes)
+        near = [f for f in causes if f.specificity >= top - NEAR]
+        root = first_of(near)
+        aside += [SetAside(f, _why_not(f, root)) for f in causes if f is not root and f.cause is not root.cause]
+        aside += [SetAside(f, "it is an effect: other processes print it when one fails") for f in _strong_effects(alive)]
+        return Choice(root, tuple(aside))
+    effects = [f for f in alive if f.specificity > 0]
+    if not effects:
+        return Choice(None, tuple(aside))
+    top = max(f.specificity for f in effects)
+    return Choice(first_of([f for f in effects if f.specificity >= top - 1]), tuple(aside))
+
+
+def first_of(findings: Iterable[Finding]) -> Finding:
+    """The earliest: place decides in one file, time stamps between files where all have one."""
+    found = list(findings)
+    if len({f.where.source for f in found}) > 1 and all(f.at is not None for f in found):
+        return min(found, key=lambda f: (f.at.timestamp() if f.at else 0.0, f.order))
+    return min(found, key=lambda f: f.order)
+
+
+def _could_trigger(finding: Finding) -> bool:
+    return finding.cause not in _REACTIVE | _SLURM_SPEAKS and finding.specificity >= 30
+
+
+def _strong_effects(findings: Sequence[Finding]) -> list[Finding]:
+    seen: set[Cause] = set()
+    strong: list[Finding] = []
+    for finding in findings:
+        if finding.effect and finding.specificity >= 18 and finding.cause not in seen | {Cause.UNKNOWN}:
+            seen.add(finding.cause)
+            strong.append(finding)
+    return strong
+
+
+def _why_not(finding: Finding, root: Finding) -> str:
+    if finding.specificity < root.specificity - NEAR:
+        return f"`{_short(root)}` says more"
+    return f"`{_short(root)}` came first"
+
+
+def _short(finding: Finding) -> str:
+    text = " ".join(finding.where.text.split())
+    return text if len(text) <= 90 else f"{text[:87]}…"

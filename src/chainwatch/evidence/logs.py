@@ -1,0 +1,281 @@
+"""Reading the logs of one attempt: what they say about its end.
+
+A log may be a gigabyte, hold several attempts, several ranks torn into each other, colours, progress bars that end in
+carriage returns, and lines of a megabyte. The end of the file is read, the head, and backwards from the end as long as
+nothing found so far explains the end; every line that may carry a signature is cleaned and matched.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from chainwatch.evidence.logs_attempt import attempt_start
+from chainwatch.evidence.logs_file import LogReader, Unreadable, Window
+from chainwatch.evidence.logs_text import CleanLine, aware, clean, stamp
+from chainwatch.evidence.progress import ProgressReader, Reached
+from chainwatch.model.verdict import Finding, Line, LogEvidence
+from chainwatch.signatures import Hit, Matcher, builtin_matcher
+
+_FILE_ORDER = 44
+"""Orders of findings are `file number << 44 | byte offset`."""
+_LONGEST = 8192
+"""A line is matched whole, and quoted up to this many bytes around what matched."""
+_ENOUGH_STEPS = 12
+_SURVIVAL = 1 << 18
+"""Bytes after the first finding in which newer training steps are counted."""
+_MANY = 200
+"""Findings of one signature that are kept while a file is read."""
+_KEPT = 8
+"""Findings of one signature and file that become evidence."""
+_TAIL_LINES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a log is read, in bytes."""
+
+    whole: int = 12 << 20
+    """A part up to this size is read from its beginning to its end."""
+    head: int = 1 << 19
+    tail: int = 4 << 20
+    search: int = 48 << 20
+    """How far back from the end of a larger part the cause is looked for, while nothing explains the end."""
+    context: int = 1 << 15
+    """Bytes above a line in which its traceback is looked for."""
+    count: int = 64 << 20
+    """Line numbers are given where at most this much lies unread before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One log of the attempt."""
+
+    path: str
+    start: int = 0
+    """Byte offset at which this attempt began to write, where it is known; 0 otherwise."""
+
+
+@dataclass
+class _Found:
+    """What one file gave, while it is being read."""
+
+    findings: dict[str, list[Finding]] = field(default_factory=dict)
+    signalled: list[tuple[int, Line]] = field(default_factory=list)
+    tail: tuple[Line, ...] = ()
+    newest: Reached | None = None
+    bytes_read: int = 0
+    unread: int = 0
+
+    def decisive(self) -> bool:
+        """Something here explains an end by itself, so that older parts need not be read."""
+        return any(
+            finding.specificity >= 50 and not finding.effect and finding.survived < _ENOUGH_STEPS
+            for findings in self.findings.values()
+            for finding in findings
+        )
+
+
+def read_logs(
+    files: Sequence[LogFile],
+    *,
+    matcher: Matcher | None = None,
+    since: datetime | None = None,
+    nodes: Collection[str] = (),
+    progress: ProgressReader | None = None,
+    limits: Limits = Limits(),
+) -> LogEvidence:
+    """What the logs of one attempt say.
+
+    `since` is when the attempt started: lines that are surely older are left out. `nodes` are the attempt's nodes, so
+    that `n01: ` at the head of a line can be told from a word. Files that cannot be read are named in `problem`; if none
+    can, the evidence is not `readable`, which is no information rather than a clean log.
+    """
+    matcher = matcher or builtin_matcher()
+    progress = progress or ProgressReader()
+    problems: list[str] = []
+    found: list[_Found] = []
+    for number, file in enumerate(files):
+        scan = _Scan(number, file, matcher, progress, since, frozenset(nodes), limits)
+        try:
+            found.append(scan.run())
+        except Unreadable as error:
+            problems.append(str(error))
+    findings = sorted(
+        (finding for result in found for group in result.findings.values() for finding in _capped(group)),
+        key=lambda finding: finding.order,
+    )
+    signalled = [line for result in found for _, line in sorted(result.signalled, key=lambda item: item[0])]
+    newest = max((result.newest for result in found if result.newest), key=lambda reached: reached.step, default=None)
+    return LogEvidence(
+        files=tuple(file.path for file in files),
+        readable=bool(found),
+        problem="; ".join(problems) if files else "no log file is known",
+        findings=tuple(findings),
+        tail=max((result.tail for result in found), key=len, default=()),
+        bytes_read=sum(result.bytes_read for result in found),
+        signalled=tuple(signalled[:20]),
+        unread=sum(result.unread for result in found),
+        step=newest.step if newest else None,
+        total=newest.total if newest else None,
+        loss=newest.loss if newest else None,
+    )
+
+
+class _Scan:
+    """Reads one file."""
+
+    def __init__(
+        self,
+        number: int,
+        file: LogFile,
+        matcher: Matcher,
+        progress: ProgressReader,
+        since: datetime | None,
+        nodes: frozenset[str],
+        limits: Limits,
+    ) -> None:
+        self.number = number
+        self.file = file
+        self.matcher = matcher
+        self.progress = progress
+        self.since = since
+        self.nodes = nodes
+        self.limits = limits
+        self.found = _Found()
+        self.year = datetime.now(UTC).year
+
+    def run(self) -> _Found:
+        """Raises `Unreadable`."""
+        with LogReader(self.file.path) as log:
+            self.year = datetime.fromtimestamp(log.modified, UTC).year
+            start = self.file.start if self.file.start <= log.size else 0
+            if log.size - start <= self.limits.whole:
+                self._last(log, start)
+            else:
+                self._by_parts(log, start)
+            self.found.bytes_read = log.bytes_read
+        return self.found
+
+    def _by_parts(self, log: LogReader, start: int) -> None:
+        low = log.size - self.limits.tail
+        head = min(start + self.limits.head, low)
+        floor = max(head, log.size - self.limits.search)
+        if self._last(log, low):
+            return
+        while low > floor and not self.found.decisive():
+            high, low = low, max(floor, low - self.limits.tail)
+            if self._window(log.window(low, high, self.limits.context), None):
+                return
+        self._window(log.window(start, head, 0), log.count_newlines(0, start) if start else 0)
+        self.found.unread = max(0, low - head)
+
+    def _last(self, log: LogReader, start: int) -> bool:
+        """The part from `start` to the end; True if the attempt begins in it."""
+        window = log.window(start, log.size, self.limits.context if start > self.file.start else 0)
+        before = log.count_newlines(0, window.base) if window.base <= self.limits.count else None
+        cut = self._window(window, before)
+        text = window.text
+        self.found.newest = self.progress.newest(text[max(window.own, cut) :])
+        self.found.tail = self._tail(window, max(window.own, cut), before)
+        return cut > 0
+
+    def _window(self, window: Window, lines_before: int | None) -> int:
+        """Findings of one piece; the position in it at which the attempt begins, 0 where that is not in it."""
+        text = window.text
+        cut = attempt_start(text[window.own :], self.since, self.year) if self.since is not None else 0
+        start = window.own + cut
+        counted, lines = 0, lines_before
+        fresh: list[tuple[Finding, int, int]] = []
+        for begin, end in self.matcher.candidates(text, start):
+            cleaned = clean(text[begin:end], self.nodes)
+            hits = self.matcher.match(cleaned.text, self._above(text, begin, start if cut else 0, cleaned.key))
+            if not hits:
+                continue
+            if lines is not None:
+                lines += text.count(b"\n", counted, begin)
+                counted = begin
+            line = self._line(text, begin, end, window.base, None if lines is None else lines + 1)
+            for hit in hits:
+                finding = self._finding(hit, line, cleaned, text[begin:end], window.base + begin)
+                group = self.found.findings.setdefault(hit.signature.id, [])
+                if len(group) + sum(1 for other in fresh if other[0].signature == finding.signature) < _MANY:
+                    fresh.append((finding, begin, end))
+                if hit.signature.notice:
+                    self.found.signalled.append((window.base + begin, line))
+        self._judge_survival(text, start, fresh)
+        return start if cut else 0
+
+    def _judge_survival(self, text: bytes, start: int, fresh: list[tuple[Finding, int, int]]) -> None:
+        """Adds the findings, each with what the training did after it."""
+        if not fresh:
+            return
+        first = min(begin for _, begin, _ in fresh)
+        marks = list(self.progress.lines(text, first, min(len(text), first + _SURVIVAL)))
+        places = [mark.position for mark in marks]
+        began = next(self.progress.lines(text, max(start, first - _SURVIVAL), first), None) is not None
+        for finding, begin, end in fresh:
+            after = {(m.epoch, m.step) for m in marks[bisect_left(places, end) :][: 8 * _ENOUGH_STEPS]}
+            before = began or bisect_left(places, begin) > 0
+            self.found.findings[finding.signature].append(
+                replace(finding, survived=min(_ENOUGH_STEPS, len(after)), startup=not before)
+            )
+
+    def _above(self, text: bytes, begin: int, start: int, key: bytes) -> Callable[[int], Sequence[bytes]]:
+        """A function that gives the cleaned lines above `begin`, nearest first, of the same writer."""
+        lines: list[bytes] | None = None
+
+        def above(count: int) -> Sequence[bytes]:
+            nonlocal lines
+            if lines is None:
+                raw = text[max(start, begin - self.limits.context) : max(0, begin - 1)]
+                cleaned = (clean(line, self.nodes) for line in reversed(raw.replace(b"\r", b"\n").split(b"\n")))
+                lines = [line.text for line in cleaned if not key or line.key == key]
+            return lines[:count]
+
+        return above
+
+    def _line(self, text: bytes, begin: int, end: int, base: int, number: int | None) -> Line:
+        quoted = text[begin : min(end, begin + _LONGEST)].decode("utf-8", "replace")
+        return Line(self.file.path, number, quoted, base + begin)
+
+    def _finding(self, hit: Hit, line: Line, cleaned: CleanLine, raw: bytes, offset: int) -> Finding:
+        signature = hit.signature
+        when = stamp(raw, self.year)
+        rank = hit.extracted.get("rank")
+        return Finding(
+            signature=signature.id,
+            cause=signature.cause,
+            specificity=signature.specificity,
+            where=line,
+            order=(self.number << _FILE_ORDER) | offset,
+            at=None if when is None else aware(when),
+            effect=signature.effect,
+            retry=signature.retry,
+            node=hit.extracted.get("node") or cleaned.node,
+            rank=int(rank) if rank and rank.isdigit() else cleaned.rank,
+            extracted=hit.extracted,
+            advice=signature.advice,
+        )
+
+    def _tail(self, window: Window, start: int, lines_before: int | None) -> tuple[Line, ...]:
+        """The last lines, for people."""
+        text = window.text
+        lines: list[Line] = []
+        end = len(text) - 1 if text.endswith(b"\n") else len(text)
+        number = None if lines_before is None else lines_before + text.count(b"\n", 0, end) + 1
+        while end > start and len(lines) < _TAIL_LINES:
+            begin = max(text.rfind(b"\n", start, end) + 1, start)
+            shown = text[begin:end].rstrip(b"\r").rpartition(b"\r")[2][:_LONGEST]
+            lines.append(Line(self.file.path, number, shown.decode("utf-8", "replace"), window.base + begin))
+            number = None if number is None else number - 1
+            end = begin - 1
+        return tuple(reversed(lines))
+
+
+def _capped(group: list[Finding]) -> list[Finding]:
+    """The first few and the last of one signature: a thousand like lines say no more."""
+    ordered = sorted(group, key=lambda finding: finding.order)
+    return ordered if len(ordered) <= _KEPT else [*ordered[: _KEPT - 1], ordered[-1]]

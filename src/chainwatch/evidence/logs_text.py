@@ -1,0 +1,114 @@
+"""One line of a log as it is meant: without colours, without the prefix that says which rank or node wrote it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+_ANSI = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9]|[@-Z\\^_=>])")
+_RANK = re.compile(
+    rb"\s?(?:"
+    rb"\[(?:rank|Rank|default|worker|trainer|proc)[ :]?(?P<rank>\d{1,6})\]:? ?"  # torch, elastic --tee
+    rb"|\[\d+,(?P<mpi>\d{1,6})\]<(?:stdout|stderr|stddiag)>: ?"  # mpirun --tag-output
+    rb"|(?P<task>\d{1,6}): "  # srun --label
+    rb"|\((?:[\w.:-]+ )?pid=\d+(?:, ip=[\d.a-fA-F:]+)?\) ?"  # ray
+    rb")"
+)
+_NODE = re.compile(rb"([A-Za-z0-9][\w.-]{0,62}): ")
+_STAMPS = (
+    re.compile(rb"(\d{4})-(\d\d)-(\d\d)[ T_](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6})\d*)?(Z|[+-]\d\d:?\d\d)?"),
+    re.compile(rb"(\d{4})/(\d\d)/(\d\d)[ T](\d\d):(\d\d):(\d\d)()()"),
+)
+_GLOG = re.compile(rb"^\W{0,2}[IWEFD](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
+_CTIME = re.compile(
+    rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: [A-Z]{2,5})? (\d{4})"
+)
+_MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
+_PREFIXES = 3
+"""`n01: 3: [rank3]: ` is as deep as it was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanLine:
+    """What the program wrote, and who it was."""
+
+    text: bytes
+    key: bytes = b""
+    """The stripped prefixes: lines of one writer share it."""
+    rank: int | None = None
+    node: str | None = None
+
+
+def clean(line: bytes, nodes: Collection[str] = ()) -> CleanLine:
+    """`line` without colours and writer prefixes. A host name is a prefix only if it is one of the job's `nodes`."""
+    if b"\x1b" in line:
+        line = _ANSI.sub(b"", line)
+    rank: int | None = None
+    node: str | None = None
+    start = 0
+    for _ in range(_PREFIXES):
+        found = _RANK.match(line, start)
+        if found:
+            number = found["rank"] or found["mpi"] or found["task"]
+            rank = rank if number is None else int(number)
+            start = found.end()
+            continue
+        if nodes and (host := _NODE.match(line, start)) and host[1].decode() in nodes:
+            node = host[1].decode()
+            start = host.end()
+            continue
+        break
+    return CleanLine(line[start:], line[:start], rank, node) if start else CleanLine(line)
+
+
+def stamp(line: bytes, year: int | None = None) -> tuple[datetime, bool] | None:
+    """The first time stamp in the first 200 bytes: the naive time, and whether it is surely UTC.
+
+    Stamps without a year (glog) need `year`. A numeric offset is applied, and the result is UTC.
+    """
+    head = line[:200]
+    for pattern in _STAMPS:
+        if found := pattern.search(head):
+            when = _moment(*(int(found[i]) for i in range(1, 7)), micro=found[7])
+            return None if when is None else _zoned(when, found[8])
+    if found := _CTIME.search(head):
+        when = _moment(
+            int(found[6]), _MONTHS.index(found[1]) + 1, int(found[2]), int(found[3]), int(found[4]), int(found[5])
+        )
+        return None if when is None else (when, False)
+    if year is not None and (found := _GLOG.match(head)):
+        when = _moment(year, *(int(found[i]) for i in range(1, 6)), micro=found[6])
+        return None if when is None else (when, False)
+    return None
+
+
+def aware(when: tuple[datetime, bool]) -> datetime:
+    """A stamp as UTC; without a zone it is taken for this machine's local time, which is Slurm's and Python's habit."""
+    naive, utc = when
+    return naive.replace(tzinfo=UTC) if utc else naive.astimezone(UTC)
+
+
+def earlier_in_any_zone(when: tuple[datetime, bool], limit: datetime) -> bool:
+    """Surely before `limit`, whether the program's clock showed local time or, as in containers, UTC."""
+    naive, utc = when
+    return naive.replace(tzinfo=UTC) < limit and (utc or naive.astimezone(UTC) < limit)
+
+
+def _moment(
+    year: int, month: int, day: int, hour: int, minute: int, second: int, micro: bytes | None = None
+) -> datetime | None:
+    try:
+        return datetime(year, month, day, hour, minute, min(second, 59), int((micro or b"0").ljust(6, b"0")[:6]))
+    except ValueError:
+        return None
+
+
+def _zoned(when: datetime, zone: bytes | None) -> tuple[datetime, bool]:
+    if not zone:
+        return when, False
+    if zone == b"Z":
+        return when, True
+    offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+    return (when - offset if zone[:1] == b"+" else when + offset), True

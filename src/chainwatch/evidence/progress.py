@@ -1,0 +1,156 @@
+"""How far a run is, read from its log: step, final step, loss.
+
+Each framework prints its step in its own words. A profile is one pattern for such a line; `auto` tries all of them and
+believes the newest line that any of them reads. Users give their own pattern with named groups `step`, and optionally
+`total`, `epoch`, `loss`, `tokens`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_STEP = r"(?P<step>\d[\d,]*)"
+_TOTAL = r"(?P<total>\d[\d,]*)"
+
+PROFILES: Mapping[str, tuple[str, ...]] = {
+    "hf_trainer": (
+        rf"\{{'loss': '?(?P<loss>{_NUMBER}|nan)'?,.*'step': {_STEP}",
+        rf"(?:^|[\s\r])\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[",
+    ),
+    "deepspeed": (rf"\bstep={_STEP}, *skipped=\d+", rf"steps: {_STEP} loss: (?P<loss>{_NUMBER})"),
+    "megatron": (rf"\biteration +{_STEP}/ *{_TOTAL} \|(?:.*lm loss: (?P<loss>{_NUMBER}))?",),
+    "lightning": (rf"Epoch (?P<epoch>\d+): +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss(?:_step)?=(?P<loss>{_NUMBER}))?",),
+    "nemo": (rf"\bglobal_step[=: ]+{_STEP}(?:.*?reduced_train_loss[=: ]+(?P<loss>{_NUMBER}))?", rf"Training epoch \d+, iteration {_STEP}/{_TOTAL} \|"),
+    "accelerate": (rf"Steps: +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?(?:step_)?loss=(?P<loss>{_NUMBER}))?",),
+    "torchtitan": (rf"\bstep: +{_STEP} +loss: +(?P<loss>{_NUMBER})",),
+    "nanotron": (rf"\biteration: {_STEP} / {_TOTAL} \|(?:.*?lm_loss: (?P<loss>{_NUMBER}))?",),
+    "fairseq": (rf'"num_updates": "{_STEP}"',),
+    "tqdm": (rf"\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss[=:] ?(?P<loss>{_NUMBER}))?",),
+    "keras": (rf"^ *{_STEP}/{_TOTAL} +(?:\[[=>.]+\]|[━\x1b]).*(?:loss: (?P<loss>{_NUMBER}))?",),
+    "generic": (
+        rf"(?i)\b(?:global[_ ]step|train[_ ]step|step|iteration|iter|update)\b[\"']?\s*[:=#\[ ]\s*{_STEP}(?:\s*(?:/|of)\s*{_TOTAL})?(?:.*?\bloss\b[\"']?\s*[:= ]\s*(?P<loss>{_NUMBER}))?",
+        rf"Epoch: ?\[(?P<epoch>\d+)\] ?\[ *{_STEP}/{_TOTAL}\](?:.*?[Ll]oss:? (?P<loss>{_NUMBER}))?",
+    ),
+}
+"""Patterns (RE2) by profile, the telling ones first."""
+
+_TAIL = 1 << 18
+"""Bytes at the end of a log in which the newest step is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """One line that tells progress."""
+
+    step: int
+    total: int | None
+    loss: float | None
+    position: int
+    """Byte offset in the text that was searched."""
+    profile: str
+    epoch: int | None = None
+
+
+class ProgressReader:
+    """Reads steps out of log text with one profile, all of them, or the user's own pattern."""
+
+    def __init__(self, profile: str = "auto", pattern: str | None = None) -> None:
+        """`pattern` must be valid RE2 with a group `step`; raises ValueError with a sentence otherwise."""
+        if pattern is not None:
+            chosen = {"your pattern": (pattern,)}
+        elif profile == "auto":
+            chosen = dict(PROFILES)
+        elif profile in PROFILES:
+            chosen = {profile: PROFILES[profile]}
+        else:
+            raise ValueError(f"progress profile {profile!r} is not known; one of auto, {', '.join(PROFILES)}")
+        self._patterns = [(name, _compile(text)) for name, texts in chosen.items() for text in texts]
+
+    def lines(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Reached]:
+        """Every line that tells a step, in the order of the text; carriage returns end a line too."""
+        for begin, stop in _line_spans(text, start, len(text) if end is None else end):
+            reached = self.read(text[begin:stop], begin)
+            if reached is not None:
+                yield reached
+
+    def read(self, line: bytes, position: int = 0) -> Reached | None:
+        """The step that this line tells, or None."""
+        if not any(48 <= byte <= 57 for byte in line[:4096]):
+            return None
+        for name, pattern in self._patterns:
+            found = pattern.search(line)
+            if found:
+                groups = {key.decode(): value for key, value in found.groupdict().items() if value is not None}
+                if "step" in groups:
+                    return Reached(
+                        step=_whole(groups["step"]),
+                        total=_whole(groups["total"]) if "total" in groups else None,
+                        loss=_real(groups.get("loss")),
+                        position=position,
+                        profile=name,
+                        epoch=_whole(groups["epoch"]) if "epoch" in groups else None,
+                    )
+        return None
+
+    def newest(self, text: bytes) -> Reached | None:
+        """The step of the last line that tells one, looking at the end of the text only."""
+        newest = None
+        for reached in self.lines(text, max(0, len(text) - _TAIL)):
+            newest = reached
+        return newest
+
+    def steps_after(self, text: bytes, start: int, enough: int) -> int:
+        """How many different newer steps the text tells after `start`; stops counting at `enough`."""
+        seen: set[tuple[int | None, int]] = set()
+        for reached in self.lines(text, start, min(len(text), start + _TAIL)):
+            seen.add((reached.epoch, reached.step))
+            if len(seen) >= enough:
+                break
+        return len(seen)
+
+
+@lru_cache(maxsize=64)
+def _compile(pattern: str) -> Any:
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern.encode(), options)
+    except re2.error as error:
+        message = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
+        raise ValueError(f"progress pattern {pattern!r} is not valid RE2: {message}") from None
+    if b"step" not in compiled.groupindex:
+        raise ValueError(f"progress pattern {pattern!r} needs a named group: (?P<step>…)")
+    return compiled
+
+
+def _line_spans(text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    at = start
+    while at < end:
+        newline = text.find(b"\n", at, end)
+        newline = end if newline < 0 else newline
+        if text.find(b"\r", at, newline) < 0:
+            yield at, newline
+        else:
+            begin = at
+            for piece in text[at:newline].split(b"\r"):
+                yield begin, begin + len(piece)
+                begin += len(piece) + 1
+        at = newline + 1
+
+
+def _whole(text: bytes) -> int:
+    return int(text.replace(b",", b""))
+
+
+def _real(text: bytes | None) -> float | None:
+    try:
+        return float(text) if text is not None else None
+    except ValueError:
+        return None
