@@ -49,11 +49,15 @@ CAUSES: dict[Cause, CauseWords] = {
         "numerical divergence", Retry.NO, "Go back to a checkpoint before it began, with other settings or data order."
     ),
     Cause.HANG: CauseWords(
-        "hang", Retry.YES, "Resubmit; if it hangs at the same step again, look for a collective that not all ranks call."
+        "hang",
+        Retry.YES,
+        "Resubmit; if it hangs at the same step again, look for a collective that not all ranks call.",
     ),
     Cause.RENDEZVOUS: CauseWords("rendezvous failed", Retry.YES, "Resubmit; choose the master port by job id."),
     Cause.TRANSIENT_SERVICE: CauseWords("service outage", Retry.WAIT, "Wait, then resubmit; cache what is fetched."),
-    Cause.ENVIRONMENT: CauseWords("broken environment", Retry.NO, "Repair the software environment, then `chainwatch retry`."),
+    Cause.ENVIRONMENT: CauseWords(
+        "broken environment", Retry.NO, "Repair the software environment, then `chainwatch retry`."
+    ),
     Cause.USER_CONFIG: CauseWords("wrong settings", Retry.NO, "Correct the settings, then `chainwatch retry`."),
     Cause.USER_CODE: CauseWords("program error", Retry.NO, "Correct the program, then `chainwatch retry`."),
     Cause.UNKNOWN: CauseWords(

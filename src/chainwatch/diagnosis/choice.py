@@ -1,4 +1,4 @@
-"""Which of many suspicious lines is the cause: specificity first, then time; effects only where nothing else is there."""
+"""Which of many suspicious lines is the cause: specificity first, then time; effects only where there is nothing else."""
 
 from __future__ import annotations
 
@@ -58,13 +58,17 @@ def choose(findings: Sequence[Finding]) -> Choice:
         trigger = next((f for f in causes if _could_trigger(f) and before(f, finding)), None)
         if trigger is not None:
             causes.remove(finding)
-            aside.append(SetAside(finding, f"it follows `{_short(trigger)}`, and other ranks print such when one fails"))
+            aside.append(
+                SetAside(finding, f"it follows `{_short(trigger)}`, and other ranks print such when one fails")
+            )
     if causes:
         top = max(f.specificity for f in causes)
         near = [f for f in causes if f.specificity >= top - NEAR]
         root = first_of(near)
         aside += [SetAside(f, _why_not(f, root)) for f in causes if f is not root and f.cause is not root.cause]
-        aside += [SetAside(f, "it is an effect: other processes print it when one fails") for f in _strong_effects(alive)]
+        aside += [
+            SetAside(f, "it is an effect: other processes print it when one fails") for f in _strong_effects(alive)
+        ]
         return Choice(root, tuple(aside))
     effects = [f for f in alive if f.specificity > 0]
     if not effects:

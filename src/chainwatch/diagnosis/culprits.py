@@ -8,7 +8,7 @@ from chainwatch.model.verdict import Evidence, Finding
 
 
 def culprit_nodes(root: Finding | None, evidence: Evidence) -> tuple[str, ...]:
-    """The node of the line that is the cause: named by it, by its rank, by the task that exited, or the job's only one."""
+    """The node of the line that is the cause: named by it, by its rank, by the task that exited, or the only one."""
     nodes = evidence.job.nodes
     findings = evidence.logs.findings
     if root is not None:

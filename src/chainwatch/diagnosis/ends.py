@@ -74,20 +74,27 @@ def _proven_done(evidence: Evidence, end: SlurmEnd, choice: Choice) -> _Reading 
     if not end.clean:
         ruled.append(RuledOut(end.cause or Cause.UNKNOWN, f"{end.words}, but the run is proven done"))
     root = _last_completion(evidence)
-    return _Reading(Outcome.DONE, Cause.COMPLETED, 0.98, root, Retry.NO, why="its completion is proven", ruled_out=tuple(ruled))
+    return _Reading(
+        Outcome.DONE, Cause.COMPLETED, 0.98, root, Retry.NO, why="its completion is proven", ruled_out=tuple(ruled)
+    )
 
 
 def _slurm_states_it(evidence: Evidence, end: SlurmEnd, choice: Choice) -> _Reading | None:
     """Facts that no log line can talk away: a preemption, a dead node, a person's hold, our own scancel."""
-    if end.cause is None or end.weight < 93 or (text := _completion_text(evidence, end, _TEXT_AGAINST_FACT)):
+    if end.cause is None or end.weight < 93 or _completion_text(evidence, end, _TEXT_AGAINST_FACT) is not None:
         return None
     root = _line_for(end.cause, evidence)
     named = choice.root
-    if end.cause is Cause.HARDWARE_NODE and named is not None and named.cause in (Cause.HARDWARE_GPU, Cause.HARDWARE_NODE):
-        if named.specificity >= 90:
-            return _Reading(end.outcome, named.cause, 0.95, named, named.retry, culprits=end.culprits)
-    assert text is None
-    return _Reading(end.outcome, end.cause, 0.97, root, end.retry, end.advice, end.culprits, ruled_out=_against(end, choice))
+    if (
+        end.cause is Cause.HARDWARE_NODE
+        and named is not None
+        and named.cause in (Cause.HARDWARE_GPU, Cause.HARDWARE_NODE)
+        and named.specificity >= 90
+    ):
+        return _Reading(end.outcome, named.cause, 0.95, named, named.retry, culprits=end.culprits)
+    return _Reading(
+        end.outcome, end.cause, 0.97, root, end.retry, end.advice, end.culprits, ruled_out=_against(end, choice)
+    )
 
 
 def _completed_text(evidence: Evidence, end: SlurmEnd, choice: Choice) -> _Reading | None:
@@ -96,17 +103,21 @@ def _completed_text(evidence: Evidence, end: SlurmEnd, choice: Choice) -> _Readi
     if text is None:
         return None
     if end.clean and not evidence.completion.configured:
-        return _Reading(Outcome.DONE, Cause.COMPLETED, 0.95, text, Retry.NO, assumed=True, why="it said that it finished")
+        return _Reading(
+            Outcome.DONE, Cause.COMPLETED, 0.95, text, Retry.NO, assumed=True, why="it said that it finished"
+        )
     ruled = list(_against(end, choice)) if end.cause else []
     if choice.root is not None and choice.root.cause is not Cause.UNKNOWN and not choice.root.effect:
-        ruled.append(RuledOut(choice.root.cause, f"`{choice.root.where.text.strip()[:90]}` does not undo the completion text"))
+        ruled.append(
+            RuledOut(choice.root.cause, f"`{choice.root.where.text.strip()[:90]}` does not undo the completion text")
+        )
     return _Reading(
         Outcome.ENDED,
         Cause.COMPLETED,
         0.8 if end.outcome in (Outcome.FAILED, Outcome.DONE, Outcome.UNKNOWN) else 0.65,
         text,
         Retry.NO,
-        advice="The log says that it finished, which is no proof. Look at the result, then `chainwatch done` or `retry`.",
+        advice="The log says that it finished, which is no proof. Look, then say `chainwatch done` or `chainwatch retry`.",
         why=f"the program said that it finished; {end.words}",
         ruled_out=tuple(ruled),
     )
@@ -123,25 +134,45 @@ def _clean_exit(evidence: Evidence, end: SlurmEnd, choice: Choice) -> _Reading |
             return _Reading(outcome, root.cause, 0.75, root, root.retry, why="it stopped in time and exited 0")
         if root.specificity >= _FAILS_A_CLEAN_EXIT or (root.specificity >= 36 and _near_the_end(root, evidence)):
             return _Reading(
-                Outcome.FAILED, root.cause, min(0.85, root.specificity / 100), root, root.retry,
+                Outcome.FAILED,
+                root.cause,
+                min(0.85, root.specificity / 100),
+                root,
+                root.retry,
                 why="Slurm recorded COMPLETED 0:0, so the script hides the exit code of its program",
             )
     if evidence.completion.configured:
         if evidence.completion.proof is Proof.NO:
-            told = evidence.logs.signalled
+            told = _signal_line(evidence)
             why = "it exited 0 before its end, as far as the configured proof says"
             cause = Cause.PREEMPTION if told else Cause.UNKNOWN
-            return _Reading(Outcome.ENDED, cause, 0.6, _signal_line(evidence), Retry.YES, why=why)
+            return _Reading(Outcome.ENDED, cause, 0.6, told, Retry.YES, why=why)
         return _Reading(
-            Outcome.ENDED, Cause.UNKNOWN, 0.4, None, Retry.WAIT, why="it exited 0, and its proof of completion could not be read",
+            Outcome.ENDED,
+            Cause.UNKNOWN,
+            0.4,
+            None,
+            Retry.WAIT,
+            why="it exited 0, and its proof of completion could not be read",
             advice="The proof of completion could not be read. Make it readable, or say `chainwatch done` or `retry`.",
         )
     if (told := _signal_line(evidence)) is not None:
         return _Reading(
-            Outcome.ENDED, Cause.PREEMPTION, 0.5, told, Retry.YES, why="it exited 0 after a signal from outside, so it is not done"
+            Outcome.ENDED,
+            Cause.PREEMPTION,
+            0.5,
+            told,
+            Retry.YES,
+            why="it exited 0 after a signal from outside, so it is not done",
         )
     return _Reading(
-        Outcome.DONE, Cause.COMPLETED, 0.7 if evidence.logs.readable else 0.55, None, Retry.NO, assumed=True, why="it exited 0"
+        Outcome.DONE,
+        Cause.COMPLETED,
+        0.7 if evidence.logs.readable else 0.55,
+        None,
+        Retry.NO,
+        assumed=True,
+        why="it exited 0",
     )
 
 
@@ -149,21 +180,36 @@ def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> 
     """Time limit, scancel, out of memory: unless the program had failed before, and only its remains were stopped."""
     if end.cause not in {*_SLURM_CAUSES, Cause.OOM_HOST, Cause.HARDWARE_NODE, Cause.USER_CONFIG} or end.weight < 50:
         return None
-    root = choice.root
+    own = choose([f for f in evidence.logs.findings if f.cause not in {*_SLURM_CAUSES, Cause.COMPLETED}])
+    root = own.root
     limit = {
-        Cause.TIME_LIMIT: _OVERRULES_TIMEOUT, Cause.OOM_HOST: 93,
+        Cause.TIME_LIMIT: _OVERRULES_TIMEOUT,
+        Cause.OOM_HOST: 93,
     }.get(end.cause, _OVERRULES_CANCEL if end.cause in _SLURM_CAUSES else end.weight)
     if root is not None and root.cause not in _SLURM_CAUSES and root.cause is not end.cause:
         hung = root.cause is Cause.HANG and end.cause in _SLURM_CAUSES and root.specificity >= 40
         if (root.specificity >= limit or hung) and not root.effect and _before_notice(root, evidence):
-            ruled = RuledOut(end.cause, f"{end.words}, but the program had failed before: only its remains were stopped")
+            ruled = RuledOut(
+                end.cause, f"{end.words}, but the program had failed before: only its remains were stopped"
+            )
             return _Reading(
-                end.outcome, root.cause, min(0.9, root.specificity / 100), root, root.retry, ruled_out=(ruled, *_aside(choice)),
-                why=f"it had failed before {'Slurm stopped it' if end.outcome is not Outcome.CANCELLED else 'it was cancelled'}",
+                end.outcome,
+                root.cause,
+                min(0.9, root.specificity / 100),
+                root,
+                root.retry,
+                ruled_out=(ruled, *_aside(own)),
+                why=f"it had failed before it {'was cancelled' if end.outcome is Outcome.CANCELLED else 'was stopped'}",
             )
     line = _line_for(end.cause, evidence)
     return _Reading(
-        end.outcome, end.cause, 0.93 if end.weight >= 75 else 0.85, line, end.retry, end.advice, end.culprits,
+        end.outcome,
+        end.cause,
+        0.93 if end.weight >= 75 else 0.85,
+        line,
+        end.retry,
+        end.advice,
+        end.culprits,
         ruled_out=_against(end, choice),
     )
 
@@ -175,7 +221,13 @@ def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> _Reading
     if end.cause is not None and (root is None or root.specificity < end.weight):
         line = _line_for(end.cause, evidence) or root
         return _Reading(
-            outcome, end.cause, 0.5 if end.weight < 60 else 0.8, line, end.retry, end.advice, end.culprits,
+            outcome,
+            end.cause,
+            0.5 if end.weight < 60 else 0.8,
+            line,
+            end.retry,
+            end.advice,
+            end.culprits,
             ruled_out=_against(end, choice),
         )
     if root is None:
@@ -185,24 +237,37 @@ def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> _Reading
     if root.effect:
         confidence = 0.45 if root.specificity >= 20 else 0.3
         signal = _line_for(Cause.TIME_LIMIT, evidence) if end.requeued else None
-        return _Reading(outcome, root.cause, confidence, signal or root, end.retry or root.retry, ruled_out=_aside(choice))
+        return _Reading(
+            outcome, root.cause, confidence, signal or root, end.retry or root.retry, ruled_out=_aside(choice)
+        )
     outcome = _outcome_of(root.cause, outcome)
     return _Reading(
-        outcome, root.cause, max(0.35, min(0.96, root.specificity / 100 + 0.03)), root, end.retry or root.retry, end.advice,
+        outcome,
+        root.cause,
+        max(0.35, min(0.96, root.specificity / 100 + 0.03)),
+        root,
+        end.retry or root.retry,
+        end.advice,
         ruled_out=_aside(choice),
     )
 
 
 def _outcome_of(cause: Cause, outcome: Outcome) -> Outcome:
-    if outcome in (Outcome.UNKNOWN, Outcome.FAILED, Outcome.ENDED):
-        return {
-            Cause.PREEMPTION: Outcome.PREEMPTED,
-            Cause.TIME_LIMIT: Outcome.TIMED_OUT,
-            Cause.CANCELLED_BY_USER: Outcome.CANCELLED,
-            Cause.CANCELLED_BY_OTHER: Outcome.CANCELLED,
-            Cause.HARDWARE_NODE: Outcome.NODE_FAILED if outcome is not Outcome.FAILED else outcome,
-        }.get(cause, Outcome.FAILED if outcome is Outcome.UNKNOWN else outcome)
-    return outcome
+    """The outcome that a cause found in the log means, where Slurm's word was vague."""
+    vague = {Outcome.UNKNOWN, Outcome.FAILED, Outcome.ENDED}
+    if outcome not in vague:
+        return outcome
+    if cause in _OUTCOMES:
+        return _OUTCOMES[cause]
+    return Outcome.FAILED if outcome is Outcome.UNKNOWN else outcome
+
+
+_OUTCOMES = {
+    Cause.PREEMPTION: Outcome.PREEMPTED,
+    Cause.TIME_LIMIT: Outcome.TIMED_OUT,
+    Cause.CANCELLED_BY_USER: Outcome.CANCELLED,
+    Cause.CANCELLED_BY_OTHER: Outcome.CANCELLED,
+}
 
 
 def _completion_text(evidence: Evidence, end: SlurmEnd, least: int) -> Finding | None:
@@ -237,9 +302,7 @@ def _signal_line(evidence: Evidence) -> Finding | None:
     """The first notice of a signal or a cancellation that the program did not survive, as a finding."""
     places = {(line.source, line.offset, line.line) for line in evidence.logs.signalled}
     notices = [
-        f
-        for f in evidence.logs.findings
-        if (f.where.source, f.where.offset, f.where.line) in places and not went_on(f)
+        f for f in evidence.logs.findings if (f.where.source, f.where.offset, f.where.line) in places and not went_on(f)
     ]
     return max(notices, key=lambda f: (f.specificity, -f.order)) if notices else None
 
@@ -251,7 +314,9 @@ def _before_notice(root: Finding, evidence: Evidence) -> bool:
 
 
 def _near_the_end(root: Finding, evidence: Evidence) -> bool:
-    return any(line.offset == root.where.offset and line.source == root.where.source for line in evidence.logs.tail[-15:])
+    return any(
+        line.offset == root.where.offset and line.source == root.where.source for line in evidence.logs.tail[-15:]
+    )
 
 
 def _against(end: SlurmEnd, choice: Choice) -> tuple[RuledOut, ...]:
@@ -263,7 +328,10 @@ def _against(end: SlurmEnd, choice: Choice) -> tuple[RuledOut, ...]:
 
 
 def _aside(choice: Choice) -> tuple[RuledOut, ...]:
-    return tuple(RuledOut(item.finding.cause, f"`{' '.join(item.finding.where.text.split())[:90]}`: {item.why}") for item in choice.aside)
+    return tuple(
+        RuledOut(item.finding.cause, f"`{' '.join(item.finding.where.text.split())[:90]}`: {item.why}")
+        for item in choice.aside
+    )
 
 
 def _in_words(evidence: Evidence, end: SlurmEnd, choice: Choice, reading: _Reading) -> Verdict:
@@ -275,7 +343,6 @@ def _in_words(evidence: Evidence, end: SlurmEnd, choice: Choice, reading: _Readi
     if own is not None and own.signature == "oom/gpu-driver" and own.startup and evidence.logs.step is None:
         retry = Retry.YES
     advice = reading.advice or (own.advice if own else "") or words.advice
-    lines = _proof(evidence, reading, choice)
     return Verdict(
         outcome=reading.outcome,
         cause=reading.cause,
@@ -285,7 +352,7 @@ def _in_words(evidence: Evidence, end: SlurmEnd, choice: Choice, reading: _Readi
         advice=advice,
         culprit_nodes=culprits,
         root_line=root.where.text if root is not None else None,
-        evidence=lines,
+        evidence=_proof(evidence, reading),
         ruled_out=_unique(reading.ruled_out, reading.cause),
         fingerprint=fingerprint(
             reading.cause,
@@ -323,7 +390,7 @@ def _sentence(evidence: Evidence, end: SlurmEnd, reading: _Reading, culprits: tu
     return f"{subject} ended: {name}{where}{why}{line}"
 
 
-def _proof(evidence: Evidence, reading: _Reading, choice: Choice) -> tuple[Line, ...]:
+def _proof(evidence: Evidence, reading: _Reading) -> tuple[Line, ...]:
     """The root line, Slurm's words, and a few lines that support or surround it."""
     job = evidence.job
     lines: list[Line] = []
@@ -367,8 +434,10 @@ def _weaker(evidence: Evidence, reading: _Reading) -> tuple[str, ...]:
         missing.append(f"{logs.unread >> 20} MiB in the middle of the logs were not read")
     if evidence.sources and Source.ACCOUNTING not in evidence.sources:
         missing.append("accounting did not answer, so step states are not known")
-    if reading.cause in (Cause.HARDWARE_NODE, Cause.HARDWARE_GPU) and evidence.sources and Source.NODES not in evidence.sources:
+    if (
+        reading.cause in (Cause.HARDWARE_NODE, Cause.HARDWARE_GPU)
+        and evidence.sources
+        and Source.NODES not in evidence.sources
+    ):
         missing.append("sinfo did not answer, so the state of the nodes is not known")
     return tuple(missing)
-
-

@@ -14,7 +14,17 @@ PROBE_LABEL = "chainwatch"
 _RAISED = re.compile(r"RaisedSignal:(\d+)")
 _OOM_SIGNAL = 125
 """Slurm's pseudo signal for an out-of-memory kill."""
-_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 15: "SIGTERM"}
+_SIGNALS = {
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    10: "SIGUSR1",
+    11: "SIGSEGV",
+    12: "SIGUSR2",
+    15: "SIGTERM",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,14 @@ def failed_steps(job: Job) -> tuple[Step, ...]:
 
 
 _BAD_STEPS = frozenset(
-    {JobState.FAILED, JobState.CANCELLED, JobState.OUT_OF_MEMORY, JobState.NODE_FAIL, JobState.TIMEOUT, JobState.PREEMPTED}
+    {
+        JobState.FAILED,
+        JobState.CANCELLED,
+        JobState.OUT_OF_MEMORY,
+        JobState.NODE_FAIL,
+        JobState.TIMEOUT,
+        JobState.PREEMPTED,
+    }
 )
 
 
@@ -108,12 +125,20 @@ def _back_in_queue(job: Job) -> SlurmEnd:
         )
     if "jobheldadmin" in reason:
         return SlurmEnd(
-            Outcome.CANCELLED, "an administrator holds it", Cause.CANCELLED_BY_OTHER, 98, Retry.NO,
+            Outcome.CANCELLED,
+            "an administrator holds it",
+            Cause.CANCELLED_BY_OTHER,
+            98,
+            Retry.NO,
             advice="An administrator's hold is never released from here. Ask the site's staff.",
         )
     if "jobhelduser" in reason or "requeued in held state" in reason or job.held:
         return SlurmEnd(
-            Outcome.CANCELLED, "it is back in the queue, held by a person", Cause.CANCELLED_BY_USER, 98, Retry.NO,
+            Outcome.CANCELLED,
+            "it is back in the queue, held by a person",
+            Cause.CANCELLED_BY_USER,
+            98,
+            Retry.NO,
             advice="Somebody holds the job. Release it (scontrol release) to go on.",
         )
     if job.state.on_nodes:
@@ -137,12 +162,17 @@ def _node_failed(evidence: Evidence) -> SlurmEnd:
     down = tuple(
         node.name
         for node in evidence.nodes
-        if node.name in job.nodes and (node.state in {"down", "fail", "error", "future", "unknown"} or "not_responding" in node.flags)
+        if node.name in job.nodes
+        and (node.state in {"down", "fail", "error", "future", "unknown"} or "not_responding" in node.flags)
     )
     culprits = (job.failed_node,) if job.failed_node else down or (job.nodes if len(job.nodes) == 1 else ())
     words = {JobState.NODE_FAIL: "a node failed", JobState.BOOT_FAIL: "a node did not boot"}
     return SlurmEnd(
-        Outcome.NODE_FAILED, words.get(job.state, "its launch failed on a node"), Cause.HARDWARE_NODE, 94, culprits=culprits
+        Outcome.NODE_FAILED,
+        words.get(job.state, "its launch failed on a node"),
+        Cause.HARDWARE_NODE,
+        94,
+        culprits=culprits,
     )
 
 
@@ -151,14 +181,21 @@ def _cancelled(evidence: Evidence) -> SlurmEnd:
     reason = job.reason.replace("_", " ").lower()
     if "dependency" in reason and job.start is None:
         return SlurmEnd(
-            Outcome.CANCELLED, "Slurm cancelled it: its dependency can never be satisfied", Cause.USER_CONFIG, 90, Retry.NO,
+            Outcome.CANCELLED,
+            "Slurm cancelled it: its dependency can never be satisfied",
+            Cause.USER_CONFIG,
+            90,
+            Retry.NO,
             advice="The job it waited for did not end as asked. Submit it with another --dependency.",
         )
     if job.cancelled_by == 0 and evidence.user_uid != 0:
         return SlurmEnd(Outcome.CANCELLED, "root cancelled it", Cause.CANCELLED_BY_OTHER, 75)
     if job.cancelled_by is not None and evidence.user_uid is not None and job.cancelled_by != evidence.user_uid:
         return SlurmEnd(
-            Outcome.CANCELLED, f"it was cancelled by uid {job.cancelled_by}, not by its user", Cause.CANCELLED_BY_OTHER, 75
+            Outcome.CANCELLED,
+            f"it was cancelled by uid {job.cancelled_by}, not by its user",
+            Cause.CANCELLED_BY_OTHER,
+            75,
         )
     if job.preempted_at is not None:
         return SlurmEnd(Outcome.PREEMPTED, "cancelled while it was being preempted", Cause.PREEMPTION, 80)
@@ -188,14 +225,24 @@ def _failed(job: Job) -> SlurmEnd:
     lowered = reason.lower()
     if code.code == 0 and code.signal == 53:
         return SlurmEnd(
-            Outcome.FAILED, "Slurm could not open its output file", Cause.USER_CONFIG, 80, Retry.NO,
+            Outcome.FAILED,
+            "Slurm could not open its output file",
+            Cause.USER_CONFIG,
+            80,
+            Retry.NO,
             advice="The directory of --output or --error does not exist or cannot be written. Create it.",
         )
     if "prolog" in lowered or "epilog" in lowered:
         return SlurmEnd(Outcome.NODE_FAILED, f"{words}: {reason}", Cause.HARDWARE_NODE, 88, culprits=_only(job))
     if "launch" in lowered and signal not in (9, 11):
         return SlurmEnd(Outcome.NODE_FAILED, f"{words}: {reason}", Cause.HARDWARE_NODE, 60, culprits=_only(job))
-    if lowered.replace(" ", "") in {"badconstraints", "partitionconfig", "invalidaccount", "invalidqos", "partitiontimelimit"}:
+    if lowered.replace(" ", "") in {
+        "badconstraints",
+        "partitionconfig",
+        "invalidaccount",
+        "invalidqos",
+        "partitiontimelimit",
+    }:
         return SlurmEnd(Outcome.FAILED, f"{words}: {reason}", Cause.USER_CONFIG, 85, Retry.NO)
     if code.code == 127:
         return SlurmEnd(Outcome.FAILED, f"{words}: a command was not found", Cause.ENVIRONMENT, 30)
@@ -260,4 +307,6 @@ def _only(job: Job) -> tuple[str, ...]:
 
 
 def _state_words(job: Job) -> str:
-    return f"{job.raw_state or job.state.value} {job.exit}" if job.exit is not None else job.raw_state or job.state.value
+    return (
+        f"{job.raw_state or job.state.value} {job.exit}" if job.exit is not None else job.raw_state or job.state.value
+    )

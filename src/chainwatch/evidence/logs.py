@@ -90,8 +90,8 @@ def read_logs(
     """What the logs of one attempt say.
 
     `since` is when the attempt started: lines that are surely older are left out. `nodes` are the attempt's nodes, so
-    that `n01: ` at the head of a line can be told from a word. Files that cannot be read are named in `problem`; if none
-    can, the evidence is not `readable`, which is no information rather than a clean log.
+    that `n01: ` at the head of a line can be told from a word. Files that cannot be read are named in `problem`; if
+    none can, the evidence is not `readable`, which is no information rather than a clean log.
     """
     matcher = matcher or builtin_matcher()
     progress = progress or ProgressReader()
@@ -191,7 +191,10 @@ class _Scan:
         fresh: list[tuple[Finding, int, int]] = []
         for begin, end in self.matcher.candidates(text, start):
             cleaned = clean(text[begin:end], self.nodes)
-            hits = self.matcher.match(cleaned.text, self._above(text, begin, start if cut else 0, cleaned.key))
+            above = self._above(text, begin, start if cut else 0, cleaned.key)
+            if _is_source_code(cleaned.text, above):
+                continue
+            hits = self.matcher.match(cleaned.text, above)
             if not hits:
                 continue
             if lines is not None:
@@ -273,6 +276,15 @@ class _Scan:
             number = None if number is None else number - 1
             end = begin - 1
         return tuple(reversed(lines))
+
+
+def _is_source_code(line: bytes, above: Callable[[int], Sequence[bytes]]) -> bool:
+    """A line of a traceback that quotes a file or its code (`raise RuntimeError("CUDA error")`), not what happened."""
+    if not line.startswith(b"  "):
+        return False
+    if line.startswith(b'  File "'):
+        return True
+    return line.startswith(b"    ") and any(text.startswith(b'  File "') for text in above(1))
 
 
 def _capped(group: list[Finding]) -> list[Finding]:

@@ -43,7 +43,9 @@ class LogReader:
     def __enter__(self) -> LogReader:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         os.close(self._fd)
 
     def read(self, start: int, end: int) -> bytes:

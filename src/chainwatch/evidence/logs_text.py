@@ -23,7 +23,9 @@ _STAMPS = (
 )
 _GLOG = re.compile(rb"^\W{0,2}[IWEFD](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _CTIME = re.compile(
-    rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: [A-Z]{2,5})? (\d{4})"
+    rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) "
+    rb"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(\d{1,2}) "
+    rb"(\d\d):(\d\d):(\d\d)(?: [A-Z]{2,5})? (\d{4})"
 )
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 _PREFIXES = 3
@@ -71,15 +73,13 @@ def stamp(line: bytes, year: int | None = None) -> tuple[datetime, bool] | None:
     head = line[:200]
     for pattern in _STAMPS:
         if found := pattern.search(head):
-            when = _moment(*(int(found[i]) for i in range(1, 7)), micro=found[7])
+            when = _moment([int(found[i]) for i in range(1, 7)], found[7])
             return None if when is None else _zoned(when, found[8])
     if found := _CTIME.search(head):
-        when = _moment(
-            int(found[6]), _MONTHS.index(found[1]) + 1, int(found[2]), int(found[3]), int(found[4]), int(found[5])
-        )
+        when = _moment([int(found[6]), _MONTHS.index(found[1]) + 1, *(int(found[i]) for i in range(2, 6))])
         return None if when is None else (when, False)
     if year is not None and (found := _GLOG.match(head)):
-        when = _moment(year, *(int(found[i]) for i in range(1, 6)), micro=found[6])
+        when = _moment([year, *(int(found[i]) for i in range(1, 6))], found[6])
         return None if when is None else (when, False)
     return None
 
@@ -96,9 +96,8 @@ def earlier_in_any_zone(when: tuple[datetime, bool], limit: datetime) -> bool:
     return naive.replace(tzinfo=UTC) < limit and (utc or naive.astimezone(UTC) < limit)
 
 
-def _moment(
-    year: int, month: int, day: int, hour: int, minute: int, second: int, micro: bytes | None = None
-) -> datetime | None:
+def _moment(parts: list[int], micro: bytes | None = None) -> datetime | None:
+    year, month, day, hour, minute, second = parts
     try:
         return datetime(year, month, day, hour, minute, min(second, 59), int((micro or b"0").ljust(6, b"0")[:6]))
     except ValueError:

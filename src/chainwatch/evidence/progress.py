@@ -25,8 +25,13 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
     ),
     "deepspeed": (rf"\bstep={_STEP}, *skipped=\d+", rf"steps: {_STEP} loss: (?P<loss>{_NUMBER})"),
     "megatron": (rf"\biteration +{_STEP}/ *{_TOTAL} \|(?:.*lm loss: (?P<loss>{_NUMBER}))?",),
-    "lightning": (rf"Epoch (?P<epoch>\d+): +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss(?:_step)?=(?P<loss>{_NUMBER}))?",),
-    "nemo": (rf"\bglobal_step[=: ]+{_STEP}(?:.*?reduced_train_loss[=: ]+(?P<loss>{_NUMBER}))?", rf"Training epoch \d+, iteration {_STEP}/{_TOTAL} \|"),
+    "lightning": (
+        rf"Epoch (?P<epoch>\d+): +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss(?:_step)?=(?P<loss>{_NUMBER}))?",
+    ),
+    "nemo": (
+        rf"\bglobal_step[=: ]+{_STEP}(?:.*?reduced_train_loss[=: ]+(?P<loss>{_NUMBER}))?",
+        rf"Training epoch \d+, iteration {_STEP}/{_TOTAL} \|",
+    ),
     "accelerate": (rf"Steps: +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?(?:step_)?loss=(?P<loss>{_NUMBER}))?",),
     "torchtitan": (rf"\bstep: +{_STEP} +loss: +(?P<loss>{_NUMBER})",),
     "nanotron": (rf"\biteration: {_STEP} / {_TOTAL} \|(?:.*?lm_loss: (?P<loss>{_NUMBER}))?",),
@@ -34,7 +39,9 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
     "tqdm": (rf"\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss[=:] ?(?P<loss>{_NUMBER}))?",),
     "keras": (rf"^ *{_STEP}/{_TOTAL} +(?:\[[=>.]+\]|[━\x1b]).*(?:loss: (?P<loss>{_NUMBER}))?",),
     "generic": (
-        rf"(?i)\b(?:global[_ ]step|train[_ ]step|step|iteration|iter|update)\b[\"']?\s*[:=#\[ ]\s*{_STEP}(?:\s*(?:/|of)\s*{_TOTAL})?(?:.*?\bloss\b[\"']?\s*[:= ]\s*(?P<loss>{_NUMBER}))?",
+        rf"\b(?:[Gg]lobal[_ ][Ss]tep|[Tt]rain(?:ing)?[_ ][Ss]tep|[Ss]teps?|[Ii]teration|[Ii]ter|[Uu]pdates?)\b"
+        rf"[\"']?\s*[:=#\[ ]\s*{_STEP}(?:\s*(?:/|of)\s*{_TOTAL})?"
+        rf"(?:.*?\b[Ll]oss\b[\"']?\s*[:= ]\s*(?P<loss>{_NUMBER}))?",
         rf"Epoch: ?\[(?P<epoch>\d+)\] ?\[ *{_STEP}/{_TOTAL}\](?:.*?[Ll]oss:? (?P<loss>{_NUMBER}))?",
     ),
 }
@@ -63,9 +70,9 @@ class ProgressReader:
     def __init__(self, profile: str = "auto", pattern: str | None = None) -> None:
         """`pattern` must be valid RE2 with a group `step`; raises ValueError with a sentence otherwise."""
         if pattern is not None:
-            chosen = {"your pattern": (pattern,)}
+            chosen: Mapping[str, tuple[str, ...]] = {"your pattern": (pattern,)}
         elif profile == "auto":
-            chosen = dict(PROFILES)
+            chosen = PROFILES
         elif profile in PROFILES:
             chosen = {profile: PROFILES[profile]}
         else:

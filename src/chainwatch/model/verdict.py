@@ -126,7 +126,7 @@ class LogEvidence:
     unread: int = 0
     """Bytes of this attempt's part that were skipped, because the log is huge and its end explained enough."""
     step: int | None = None
-    """Newest training step that the end of the logs tells, with its final step (`total`) and loss where it tells them."""
+    """Newest training step that the end of the logs tells, with final step (`total`) and loss where it tells them."""
     total: int | None = None
     loss: float | None = None
 

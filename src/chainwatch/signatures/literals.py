@@ -53,7 +53,11 @@ class _Reader:
 
         def offer(candidate: frozenset[str] | None) -> None:
             nonlocal best
-            if candidate and min(map(len, candidate)) >= SHORTEST and (best is None or _worth(candidate) > _worth(best)):
+            if (
+                candidate
+                and min(map(len, candidate)) >= SHORTEST
+                and (best is None or _worth(candidate) > _worth(best))
+            ):
                 best = candidate
 
         while self.peek() not in ("", "|", ")"):

@@ -50,7 +50,9 @@ def user_signatures(path: Path) -> tuple[Signature, ...]:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise SignatureError(f"{path}: cannot be read ({error.strerror}); correct the path of the signature file") from None
+        raise SignatureError(
+            f"{path}: cannot be read ({error.strerror}); correct the path of the signature file"
+        ) from None
     found = parse_signatures(text, str(path))
     _refuse_doubles(found)
     for signature in found:
@@ -173,9 +175,10 @@ def _plain(node: yaml.Node) -> Any:
     if isinstance(node, yaml.MappingNode):
         return {str(key.value): _plain(value) for key, value in node.value}
     text = str(node.value)
-    if not node.style and text in ("true", "false"):
+    quoted = bool(getattr(node, "style", None))
+    if not quoted and text in ("true", "false"):
         return text == "true"
-    if not node.style and text.isdigit():
+    if not quoted and text.isdigit():
         return int(text)
     return text
 

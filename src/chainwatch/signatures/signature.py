@@ -26,7 +26,7 @@ class Signature:
     failure of a program, 50–69 a failure whose reason may lie elsewhere, 30–49 any exception, below that an echo of
     something that happened before (an exit code, a SIGTERM)."""
     effect: bool = False
-    """True for what other processes print because the first one failed: never the cause while anything else is there."""
+    """What other processes print because the first one failed: never the cause while anything else is there."""
     retry: Retry | None = None
     """Would the unchanged resubmission help? None: what the cause says in general."""
     unless: str = ""

@@ -63,17 +63,13 @@ def judge_xid(signature: Signature, code: int, line: str) -> Signature:
     kind = _kind_in(entry, line)
     advice = f"Xid {code} ({entry.meaning}): {entry.action}."
     if kind == "informational":
-        return replace(
-            signature, cause=Cause.HARDWARE_GPU, specificity=12, effect=True, retry=Retry.YES, advice=advice
-        )
+        return replace(signature, cause=Cause.HARDWARE_GPU, specificity=12, effect=True, retry=Retry.YES, advice=advice)
     if kind == "effect":
         return replace(
             signature, cause=Cause.UNKNOWN, specificity=entry.specificity, effect=True, retry=Retry.YES, advice=advice
         )
     if kind == "application":
-        return replace(
-            signature, cause=Cause.USER_CODE, specificity=entry.specificity, retry=Retry.NO, advice=advice
-        )
+        return replace(signature, cause=Cause.USER_CODE, specificity=entry.specificity, retry=Retry.NO, advice=advice)
     return replace(
         signature,
         cause=Cause.HARDWARE_GPU,

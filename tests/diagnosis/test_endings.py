@@ -1,0 +1,72 @@
+"""Real endings: cause and retry are right, and no mistake is of the kind that costs a run or a week."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from chainwatch.model.verdict import Cause, Outcome, Retry, Verdict
+from tests.diagnosis.endings import Ending, endings, judged
+
+CASES = tuple(endings(Path(__file__).parent / "cases"))
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+    folder = tmp_path_factory.mktemp("endings")
+    return {case.id: judged(case, folder) for case in CASES}
+
+
+def test_cause_is_right_in_95_of_100_and_retry_in_97(verdicts: dict[str, Verdict]) -> None:
+    confusion: Counter[tuple[str, str]] = Counter()
+    wrong: list[str] = []
+    causes = retries = 0
+    for case in CASES:
+        verdict = verdicts[case.id]
+        right_cause = verdict.cause.value in case.causes
+        right_retry = verdict.retry.value in case.retries
+        causes += right_cause
+        retries += right_retry
+        confusion[case.cause, verdict.cause.value] += 1
+        if not (right_cause and right_retry):
+            wrong.append(f"{case.id}: {verdict.cause.value}/{verdict.retry.value}, wanted {case.cause}/{case.retry}")
+    print(_table(confusion))
+    print(f"cause {causes}/{len(CASES)}, retry {retries}/{len(CASES)}", *wrong, sep="\n")
+    assert causes >= 0.95 * len(CASES), wrong
+    assert retries >= 0.97 * len(CASES), wrong
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.cause == "completed"], ids=lambda c: c.id)
+def test_a_completed_run_is_never_resubmitted(case: Ending, verdicts: dict[str, Verdict]) -> None:
+    assert verdicts[case.id].retry is Retry.NO
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.retries == {"no"}], ids=lambda c: c.id)
+def test_a_no_is_never_a_yes(case: Ending, verdicts: dict[str, Verdict]) -> None:
+    assert verdicts[case.id].retry is Retry.NO
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.cause != "completed"], ids=lambda c: c.id)
+def test_nothing_unfinished_is_called_done(case: Ending, verdicts: dict[str, Verdict]) -> None:
+    assert verdicts[case.id].outcome is not Outcome.DONE
+    assert verdicts[case.id].cause is not Cause.COMPLETED
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_the_root_line_is_quoted_verbatim(case: Ending, verdicts: dict[str, Verdict]) -> None:
+    assert verdicts[case.id].root_line in case.roots
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_only_the_culprit_is_named(case: Ending, verdicts: dict[str, Verdict]) -> None:
+    assert verdicts[case.id].culprit_nodes == ((case.culprit,) if case.culprit else ())
+
+
+def _table(confusion: Counter[tuple[str, str]]) -> str:
+    wanted = sorted({row for row, _ in confusion})
+    given = sorted({column for _, column in confusion})
+    head = " " * 20 + " ".join(f"{name[:10]:>10}" for name in given)
+    rows = (f"{row:<20}" + " ".join(f"{confusion[row, c] or '.':>10}" for c in given) for row in wanted)
+    return "\n".join([head, *rows])
