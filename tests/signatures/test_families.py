@@ -32,7 +32,7 @@ WARNING: could not find failed_requests in the metrics, skipping
 0 errors, 0 warnings
 INFO retrying in 5 seconds (connection reset by peer)
 /env/lib/python3.10/site-packages/torch/utils/checkpoint.py:464: UserWarning: use_reentrant should be passed explicitly.
-W0612 08:00:01.114000 3021 site-packages/torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable to be 1
+W0612 08:00:01.114000 3021 site-packages/torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable to 1
 [0] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so), using internal implementation
 n1:1:2 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory
 slurmstepd: task_p_pre_launch: using affinity

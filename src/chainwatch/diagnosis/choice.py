@@ -1,4 +1,4 @@
-"""Which of many suspicious lines is the cause: specificity first, then time; effects only where there is nothing else."""
+"""Which suspicious line is the cause: specificity first, then time; effects only where there is nothing else."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _completed_text(evidence: Evidence, end: SlurmEnd, choice: Choice) -> _Readi
         0.8 if end.outcome in (Outcome.FAILED, Outcome.DONE, Outcome.UNKNOWN) else 0.65,
         text,
         Retry.NO,
-        advice="The log says that it finished, which is no proof. Look, then say `chainwatch done` or `chainwatch retry`.",
+        advice="The log says that it finished, which is no proof. Look, then say `chainwatch done` or `retry`.",
         why=f"the program said that it finished; {end.words}",
         ruled_out=tuple(ruled),
     )
@@ -240,9 +240,8 @@ def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> _Reading
         return _Reading(
             outcome, root.cause, confidence, signal or root, end.retry or root.retry, ruled_out=_aside(choice)
         )
-    outcome = _outcome_of(root.cause, outcome)
     return _Reading(
-        outcome,
+        _outcome_of(root.cause, outcome),
         root.cause,
         max(0.35, min(0.96, root.specificity / 100 + 0.03)),
         root,
