@@ -92,10 +92,12 @@ class Intent:
     tried_at: datetime | None = None
     """When the effect was last tried (an attempt may have had its effect from then on)."""
     absent_rounds: int = 0
-    """Conclusive looks in which the token was nowhere to be found."""
+    """Conclusive looks since the last try in which the token was nowhere to be found."""
     job_id: int | None = None
     closed: datetime | None = None
     note: str = ""
+    absent_at: datetime | None = None
+    """When the last of `absent_rounds` was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class Notice:
     tries: int = 0
     next_try: datetime | None = None
     last_error: str = ""
+    recovered: datetime | None = None
+    """When what it told of was over."""
 
 
 @dataclass(frozen=True, slots=True)
