@@ -118,6 +118,7 @@ class MemoryOutbox:
     rows: dict[int, Notice] = field(default_factory=dict)
     over: set[int] = field(default_factory=set)
     memory: dict[str, str] = field(default_factory=dict)
+    bumped: dict[str, float] = field(default_factory=dict)
 
     def owe(self, chain: str | None, key: str, severity: str, title: str, said: dict[str, str], now: datetime) -> bool:
         if any(n.key == key and n.id not in self.over for n in self.rows.values()):
@@ -142,6 +143,9 @@ class MemoryOutbox:
         assert next_try >= now
         row = self.rows[notice_id]
         self.rows[notice_id] = replace(row, tries=row.tries + 1, last_error=error, next_try=next_try)
+
+    def bump(self, name: str, labels: Any, by: float = 1) -> None:
+        self.bumped[name] = self.bumped.get(name, 0) + by
 
     def remember(self, key: str, value: Any) -> None:
         self.memory[key] = json.dumps(value)

@@ -77,6 +77,7 @@ def test_a_webhook_that_is_down_for_a_day_loses_nothing_and_is_not_hammered(desk
     assert 24 <= len(server.requests) <= 80
     assert len(desk.outbox.undelivered()) == 24
     assert "503" in desk.outbox.rows[1].last_error
+    assert desk.outbox.bumped == {"alert_failures": len(server.requests)}
     server.script.clear()
     server.requests.clear()
     desk.run_for(hours=1)

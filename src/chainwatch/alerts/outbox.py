@@ -22,6 +22,7 @@ from chainwatch.alerts.message import Message, Tone, from_notice
 from chainwatch.alerts.plan import Item, Post, Routes, owed, plan
 from chainwatch.config.alerts import Alerts
 from chainwatch.model.clock import Clock
+from chainwatch.store.counters import Counted, count
 from chainwatch.store.records import Notice
 
 LEDGER = "alerts.ledger"
@@ -36,6 +37,7 @@ class Outbox(Protocol):
     def active_notices(self, chain: str | None = None) -> list[Notice]: ...
     def delivered(self, notice_id: int, now: datetime) -> None: ...
     def failed(self, notice_id: int, now: datetime, error: str, next_try: datetime) -> None: ...
+    def bump(self, name: str, labels: Mapping[str, str], by: float = 1) -> None: ...
     def remember(self, key: str, value: Any) -> None: ...
     def recall(self, key: str) -> Any: ...
 
@@ -141,6 +143,8 @@ class Deliverer:
         """Write down what became of it. The sentence of a failure of the channel, or nothing."""
         now = self._clock.now()
         endpoint = ledger.endpoint(channel, now)
+        took = isinstance(answer, Told)
+        count(self._store, Counted.ALERTS_TOLD if took else Counted.ALERT_FAILURES, channel=channel)
         if isinstance(answer, TryLater):
             endpoint.tries += 1
             endpoint.next_try = now + pause_after(endpoint.tries, answer.after)

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from chainwatch.config.alerts import Alerts
 from chainwatch.config.section import Section
 from chainwatch.config.values import Duration, ExpandedPath, ExpandedText
+from chainwatch.config.web import Web
 from chainwatch.model.chain import Mode
 
 
@@ -299,8 +300,8 @@ class Config(Section):
     """How to reach Slurm."""
     alerts: Alerts = Alerts()
     """Who hears of what."""
-    metrics: dict[str, Any] = Field(default_factory=dict)
-    """Metrics and status page."""
+    web: Web = Web()
+    """Metrics and the status page."""
     chains: dict[str, Chain] = Field(default_factory=dict)
     """The chains, by name (unique in one state database)."""
 
