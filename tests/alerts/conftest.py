@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from chainwatch.alerts import Kind, body
-from chainwatch.store.records import Notice
+from chainwatch.model.chain import Mode
+from chainwatch.store import Store, open_store
+from chainwatch.store.records import ChainRecord, Notice, Origin
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
@@ -111,47 +113,43 @@ def server() -> Iterator[Server]:
     thread.join(5)
 
 
-@dataclass
-class MemoryOutbox:
-    """The store's outbox, in memory and JSON-strict where the store is."""
+class StoreOutbox:
+    """The real store, with the few words that the tests speak."""
 
-    rows: dict[int, Notice] = field(default_factory=dict)
-    over: set[int] = field(default_factory=set)
-    memory: dict[str, str] = field(default_factory=dict)
-    bumped: dict[str, float] = field(default_factory=dict)
+    def __init__(self, store: Store, clock: FakeClock) -> None:
+        self.store, self.clock = store, clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
 
     def owe(self, chain: str | None, key: str, severity: str, title: str, said: dict[str, str], now: datetime) -> bool:
-        if any(n.key == key and n.id not in self.over for n in self.rows.values()):
-            return False
-        number = len(self.rows) + 1
-        self.rows[number] = Notice(number, chain, key, severity, title, said, now)
-        return True
+        if chain is not None and self.store.chain(chain) is None:
+            self.store.add_chain(ChainRecord(chain, "c1", Origin.CONFIG, Mode.ACT, {}, now))
+        return self.store.owe(chain, key, severity, title, said, now)
 
     def recover(self, key: str) -> None:
-        self.over |= {n.id for n in self.rows.values() if n.key == key}
+        assert self.store.recover(key, self.clock.at)
 
     def undelivered(self) -> list[Notice]:
-        return [n for n in self.rows.values() if n.delivered is None]
+        return self.store.undelivered()
 
     def active_notices(self, chain: str | None = None) -> list[Notice]:
-        return [n for n in self.rows.values() if n.id not in self.over and chain in (None, n.chain)]
+        return self.store.active_notices(chain)
 
     def delivered(self, notice_id: int, now: datetime) -> None:
-        self.rows[notice_id] = replace(self.rows[notice_id], delivered=now, next_try=None, last_error="")
+        self.store.delivered(notice_id, now)
 
     def failed(self, notice_id: int, now: datetime, error: str, next_try: datetime) -> None:
-        assert next_try >= now
-        row = self.rows[notice_id]
-        self.rows[notice_id] = replace(row, tries=row.tries + 1, last_error=error, next_try=next_try)
+        self.store.failed(notice_id, now, error, next_try)
 
-    def bump(self, name: str, labels: Any, by: float = 1) -> None:
-        self.bumped[name] = self.bumped.get(name, 0) + by
+    def bump(self, name: str, labels: Mapping[str, str], by: float = 1) -> None:
+        self.store.bump(name, labels, by)
 
     def remember(self, key: str, value: Any) -> None:
-        self.memory[key] = json.dumps(value)
+        self.store.remember(key, value)
 
     def recall(self, key: str) -> Any:
-        return json.loads(self.memory[key]) if key in self.memory else None
+        return self.store.recall(key)
 
 
 @pytest.fixture
@@ -160,8 +158,10 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def outbox() -> MemoryOutbox:
-    return MemoryOutbox()
+def outbox(tmp_path: Path, clock: FakeClock) -> Iterator[StoreOutbox]:
+    store = open_store(tmp_path / "state")
+    yield StoreOutbox(store, clock)
+    store.close()
 
 
 @pytest.fixture

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chainwatch.alerts import Deliverer, Kind, Report, body, build_all
+from chainwatch.alerts import Deliverer, Kind, Report, body, build_all, routes_of
 from chainwatch.alerts.outbox import LEDGER
 from chainwatch.alerts.plan import Routes
 from chainwatch.config.alerts import Alerts
-from tests.alerts.conftest import START, FakeClock, MemoryOutbox, Server, person
+from tests.alerts.conftest import START, FakeClock, Server, StoreOutbox, person, wait_until
 
 
 class Desk:
     """A deliverer on real JSON webhooks and virtual time."""
 
-    def __init__(self, outbox: MemoryOutbox, clock: FakeClock, url_file: Path, **settings: Any) -> None:
+    def __init__(self, outbox: StoreOutbox, clock: FakeClock, url_file: Path, **settings: Any) -> None:
         channels = settings.pop("channels", {"team": {}})
         routes: Routes = settings.pop("routes", lambda chain: None)
         full = {name: {"type": "json", "url_file": str(url_file), **more} for name, more in channels.items()}
@@ -45,7 +47,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(outbox: MemoryOutbox, clock: FakeClock, url_file: Path) -> Desk:
+def desk(outbox: StoreOutbox, clock: FakeClock, url_file: Path) -> Desk:
     return Desk(outbox, clock, url_file)
 
 
@@ -76,8 +78,8 @@ def test_a_webhook_that_is_down_for_a_day_loses_nothing_and_is_not_hammered(desk
         desk.run_for(hours=1, every=timedelta(minutes=5))
     assert 24 <= len(server.requests) <= 80
     assert len(desk.outbox.undelivered()) == 24
-    assert "503" in desk.outbox.rows[1].last_error
-    assert desk.outbox.bumped == {"alert_failures": len(server.requests)}
+    assert "503" in desk.outbox.undelivered()[0].last_error
+    assert desk.outbox.store.counters() == [("alert_failures", {"channel": "team"}, len(server.requests))]
     server.script.clear()
     server.requests.clear()
     desk.run_for(hours=1)
@@ -155,7 +157,7 @@ def test_recoveries_wait_for_the_daily_digest_but_the_first_and_the_end_do_not(d
 
 
 def test_without_a_digest_informational_alerts_stay_in_status(
-    outbox: MemoryOutbox, clock: FakeClock, url_file: Path, server: Server
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server
 ) -> None:
     desk = Desk(outbox, clock, url_file, digest="never")
     desk.info("run-a", "second")
@@ -165,7 +167,7 @@ def test_without_a_digest_informational_alerts_stay_in_status(
 
 
 def test_people_are_reminded_at_growing_intervals_until_it_is_settled(
-    outbox: MemoryOutbox, clock: FakeClock, url_file: Path, server: Server
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server
 ) -> None:
     desk = Desk(outbox, clock, url_file, reminders=["1h", "4h"])
     desk.person("run-a", "a")
@@ -209,7 +211,7 @@ def test_nobody_is_told_that_good_news_is_over(desk: Desk, server: Server) -> No
 
 
 def test_escalation_hears_only_of_what_nobody_settled(
-    outbox: MemoryOutbox, clock: FakeClock, url_file: Path, server: Server
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server
 ) -> None:
     desk = Desk(outbox, clock, url_file, channels={"team": {}, "boss": {"after": "2h"}}, reminders=[])
     desk.person("run-a", "settled")
@@ -224,7 +226,7 @@ def test_escalation_hears_only_of_what_nobody_settled(
 
 
 def test_each_channel_hears_what_is_its_own(
-    outbox: MemoryOutbox, clock: FakeClock, url_file: Path, server: Server, tmp_path: Path
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     other.write_text(server.url.replace("services", "other"))
@@ -258,7 +260,7 @@ def test_each_channel_hears_what_is_its_own(
 
 
 def test_a_broken_channel_does_not_keep_the_other_from_telling_and_is_told_later_alone(
-    outbox: MemoryOutbox, clock: FakeClock, url_file: Path, server: Server, tmp_path: Path
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server, tmp_path: Path
 ) -> None:
     missing = tmp_path / "later"
     desk = Desk(outbox, clock, url_file, channels={"team": {}, "other": {"url_file": str(missing)}})
@@ -275,7 +277,7 @@ def test_a_broken_channel_does_not_keep_the_other_from_telling_and_is_told_later
 
 
 def test_a_mute_window_holds_back_and_then_tells(
-    outbox: MemoryOutbox, clock: FakeClock, url_file: Path, server: Server
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server
 ) -> None:
     desk = Desk(
         outbox, clock, url_file, mute=[{"from": "22:00", "to": "07:00", "chains": ["sweep-*"], "critical": True}]
@@ -290,7 +292,7 @@ def test_a_mute_window_holds_back_and_then_tells(
 
 
 def test_a_flood_over_the_hourly_allowance_comes_as_one(
-    outbox: MemoryOutbox, clock: FakeClock, url_file: Path, server: Server
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server
 ) -> None:
     desk = Desk(outbox, clock, url_file, channels={"team": {"per_hour": 5}})
     for n in range(50):
@@ -320,7 +322,7 @@ def test_a_ledger_that_cannot_be_read_tells_again_rather_than_never(desk: Desk, 
     assert desk.run().told == 1
 
 
-def test_without_channels_alerts_stay_owed(outbox: MemoryOutbox, clock: FakeClock, url_file: Path) -> None:
+def test_without_channels_alerts_stay_owed(outbox: StoreOutbox, clock: FakeClock, url_file: Path) -> None:
     desk = Desk(outbox, clock, url_file, channels={})
     desk.person("run-a", "a")
     desk.run()
@@ -328,7 +330,7 @@ def test_without_channels_alerts_stay_owed(outbox: MemoryOutbox, clock: FakeCloc
 
 
 def test_a_new_channel_is_not_flooded_with_what_others_were_told(
-    outbox: MemoryOutbox, clock: FakeClock, url_file: Path, server: Server
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server
 ) -> None:
     Desk(outbox, clock, url_file).person("run-a", "a")
     Desk(outbox, clock, url_file).run()
@@ -337,7 +339,7 @@ def test_a_new_channel_is_not_flooded_with_what_others_were_told(
 
 
 def test_a_channel_with_a_bug_is_reported_and_the_others_go_on(
-    outbox: MemoryOutbox, clock: FakeClock, url_file: Path, server: Server
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server
 ) -> None:
     desk = Desk(outbox, clock, url_file, channels={"team": {}, "broken": {}})
     channels = build_all(desk.settings.channels)
@@ -361,3 +363,41 @@ def test_when_the_time_is_up_the_rest_waits_for_the_next_run(desk: Desk, server:
     report = slow.run_due(timedelta(seconds=0))
     assert (report.told, report.left) == (0, 2)
     assert desk.run().told == 2
+
+
+def test_nobody_is_reminded_of_a_chain_that_was_forgotten(desk: Desk, server: Server) -> None:
+    desk.person("run-a", "a")
+    desk.run()
+    desk.outbox.store.forget_chain("run-a")
+    desk.run_for(hours=30, every=timedelta(hours=1))
+    assert tones(server) == ["new", "recovered"]
+
+
+def test_the_loop_may_write_while_people_are_told(desk: Desk, server: Server) -> None:
+    """The deliverer works in a thread of its own and holds no transaction while it waits for a server."""
+    server.script = [{"stall": True}]
+    desk.settings = desk.settings.model_copy(
+        update={
+            "channels": {"team": desk.settings.channels["team"].model_copy(update={"deadline": timedelta(seconds=2)})}
+        }
+    )
+    desk.person("run-a", "a")
+    thread = threading.Thread(target=desk.run)
+    thread.start()
+    wait_until(lambda: server.requests)
+    begun = time.monotonic()
+    desk.outbox.store.update_chain("run-a", sentence="still turning")
+    assert time.monotonic() - begun < 1
+    thread.join(10)
+
+
+def test_a_chain_names_its_channels_in_its_own_settings(
+    outbox: StoreOutbox, clock: FakeClock, url_file: Path, server: Server
+) -> None:
+    desk = Desk(outbox, clock, url_file, channels={"team": {}}, routes=routes_of(outbox.store))
+    desk.person("run-a", "a")
+    desk.person("run-b", "b")
+    outbox.store.update_chain("run-a", settings={"alerts": ["other"]})
+    outbox.store.update_chain("run-b", settings={"alerts": ["team"]})
+    desk.run()
+    assert [a["key"] for d in server.documents for a in d["alerts"]] == ["b"]

@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from chainwatch.model.chain import ChainState
+from chainwatch.store import open_store
 from chainwatch.store.counters import Counted, count
 from chainwatch.web import metrics
 from chainwatch.web.view import View, look
@@ -104,3 +105,12 @@ def test_the_textfile_is_replaced_as_a_whole_and_can_be_read_by_others(store: Me
 def test_names_follow_the_conventions_of_prometheus() -> None:
     assert all(re.fullmatch(r"chainwatch_[a-z_]+", name) for name in metrics.names())
     assert all(name.endswith("_total") == (name in {c.metric for c in Counted}) for name in metrics.names())
+
+
+def test_counters_survive_a_restart_of_the_daemon(tmp_path: Path) -> None:
+    for expected in (1, 2):
+        real = open_store(tmp_path / "state")
+        count(real, Counted.POLLS, cluster="c1", source="squeue")
+        found = samples(look(real, NOW, None))
+        assert found["chainwatch_polls_total", (("cluster", "c1"), ("source", "squeue"))] == expected
+        real.close()

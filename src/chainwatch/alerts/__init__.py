@@ -6,6 +6,6 @@ Owe a notice with `store.owe(chain, key, severity, title, body(Kind.â€¦, what=â€
 from chainwatch.alerts.build import build_all
 from chainwatch.alerts.heartbeat import HeartbeatSender
 from chainwatch.alerts.message import Kind, Message, body
-from chainwatch.alerts.outbox import Deliverer, Report
+from chainwatch.alerts.outbox import Deliverer, Report, routes_of
 
-__all__ = ["Deliverer", "HeartbeatSender", "Kind", "Message", "Report", "body", "build_all"]
+__all__ = ["Deliverer", "HeartbeatSender", "Kind", "Message", "Report", "body", "build_all", "routes_of"]

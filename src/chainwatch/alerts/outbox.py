@@ -23,7 +23,7 @@ from chainwatch.alerts.plan import Item, Post, Routes, owed, plan
 from chainwatch.config.alerts import Alerts
 from chainwatch.model.clock import Clock
 from chainwatch.store.counters import Counted, count
-from chainwatch.store.records import Notice
+from chainwatch.store.records import ChainRecord, Notice
 
 LEDGER = "alerts.ledger"
 PACE = 1.0
@@ -40,6 +40,23 @@ class Outbox(Protocol):
     def bump(self, name: str, labels: Mapping[str, str], by: float = 1) -> None: ...
     def remember(self, key: str, value: Any) -> None: ...
     def recall(self, key: str) -> Any: ...
+
+
+class Registered(Protocol):
+    """What routes need of the store."""
+
+    def chain(self, name: str) -> ChainRecord | None: ...
+
+
+def routes_of(store: Registered) -> Routes:
+    """The channels that each chain names under `alerts:`, as registered; None: all."""
+
+    def route(name: str) -> tuple[str, ...] | None:
+        record = store.chain(name)
+        named = None if record is None else record.settings.get("alerts")
+        return None if named is None else tuple(map(str, named))
+
+    return route
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +100,9 @@ class Deliverer:
     def _run(self, end: float) -> Report:
         now = self._clock.now()
         ledger = Ledger.from_json(self._store.recall(LEDGER))
-        waiting, active = self._store.undelivered(), self._store.active_notices()
+        waiting = self._store.undelivered()
+        # The history of a forgotten chain is kept under NAME~7, and nobody waits for an answer to it.
+        active = [notice for notice in self._store.active_notices() if "~" not in (notice.chain or "")]
         before = ledger.to_json()
         told = failed = left = 0
         problems: dict[str, str] = {}
