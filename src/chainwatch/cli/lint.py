@@ -1,0 +1,41 @@
+"""`chainwatch lint SCRIPT`: known gaps of a batch script."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chainwatch.alerts.text import clean
+from chainwatch.doctor.finding import Level
+from chainwatch.doctor.lint import lint as findings_of
+
+
+def lint(
+    script: Annotated[Path, typer.Argument(help="The batch script.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
+) -> None:
+    """Find known gaps of a batch script. It is read, never run.
+
+    Exit code 0: no problem (there may be advice); 1: problems; 2: the script cannot be read.
+    """
+    try:
+        text = script.read_text("utf-8", "replace")
+    except OSError as error:
+        typer.echo(f"cannot read {script}: {error.strerror}", err=True)
+        raise typer.Exit(2) from None
+    found = findings_of(text)
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+    elif not found:
+        typer.echo(f"{script}: nothing found")
+    else:
+        for finding in found:
+            where = f"{script}:{finding.line}" if finding.line else str(script)
+            typer.echo(f"{where}: {finding.level}: {clean(finding.what, 300)} [{finding.code}]")
+            typer.echo(f"    why:  {finding.why}\n    mend: {finding.mend}")
+    if any(finding.level is Level.PROBLEM for finding in found):
+        raise typer.Exit(1)
