@@ -21,7 +21,28 @@ class Entry(NamedTuple):
     """Substrings of "folder name / entry names", each on its own line between newlines."""
 
 
-TABLE: Tuple[Entry, ...] = ()
+TABLE: Tuple[Entry, ...] = (
+    Entry(("levanter",), "levanter", ("step-", "\nmetadata.json\n")),
+    Entry(("axlearn",), "axlearn", ("\nindex\n", "step_")),
+    Entry(("nanotron",), "nanotron", ("\ncheckpoint_metadata.json\n", "\nmodel\n", "\nlatest.txt\n")),
+    Entry(
+        ("orbax",),
+        "orbax",
+        (
+            "\n_CHECKPOINT_METADATA\n",
+            ".orbax-checkpoint-tmp",
+            "\n_METADATA\n",
+            "\nmanifest.ocdbt\n",
+            "\ncommit_success.txt\n",
+        ),
+    ),
+    Entry(("tf",), "tf", (".index\n", ".data-00", "_temp\n", "\ncheckpoint\n")),
+    Entry(("composer",), "composer", ("-rank",)),
+    Entry(("keras",), "keras", (".keras\n", ".weights.h5\n")),
+    Entry(("npz",), "npz", (".npz\n", ".npy\n")),
+    Entry(("hdf5",), "hdf5", (".h5\n", ".hdf5\n", ".he5\n")),
+    Entry(("flax_msgpack",), "flax", (".msgpack\n", "checkpoint_", "_")),
+)
 """In order of precedence: the first layout that owns a directory gets it."""
 
 FORMATS: Tuple[str, ...] = tuple(name for entry in TABLE for name in entry.formats)

@@ -21,7 +21,7 @@ import re
 from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from chainwatch.checkpoints.files import Finding, examine
-from chainwatch.checkpoints.files.base import Fault, fault_of_error, grouped, human, identity, printable
+from chainwatch.checkpoints.files.base import Broken, Fault, Reader, fault_of_error, grouped, human, identity, printable
 from chainwatch.model.checkpoint import Problem
 
 MAX_ENTRIES = 200_000
@@ -239,6 +239,27 @@ class Look:
         if not finding.checksummed and finding.kind not in ("json", "text", "pickle", "dcp_metadata"):
             self.checksummed = False
         return finding
+
+    def opened(self, name: str) -> Optional[Reader]:
+        """A reader of one file, for layouts that must look into several files at once; None, and its fault said, where
+        it cannot be opened. Close it."""
+        root = self.candidate.root
+        info = root.stat(name)
+        if info is not None:
+            self.stats[name] = info
+        self.checked += 1
+        path = os.path.join(root.path, name)
+        try:
+            return Reader(path, self._progress)
+        except Broken as broken:
+            self.fault(name, broken.fault)
+        except (OSError, ValueError) as error:
+            self.fault(name, fault_of_error(error if isinstance(error, OSError) else OSError(str(error)), path))
+        return None
+
+    def fault(self, name: str, fault: Fault, expected: str = "") -> None:
+        """What is wrong with one file, as a problem of the checkpoint."""
+        self._fault(name, fault, expected, self.candidate.root.stat(name))
 
     def files(self, names: Iterable[str], kind: Optional[str] = None) -> Dict[str, Finding]:
         """`file` for many names."""

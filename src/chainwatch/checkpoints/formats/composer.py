@@ -1,0 +1,86 @@
+"""MosaicML Composer: `ep<E>-ba<B>-rank<R>.pt`, one file of each rank, and links `latest-rank<R>.pt`.
+
+A checkpoint of several ranks is named by Composer's own template, `ep0-ba100-rank{rank}.pt`, which is what its
+`load_path` takes. Sharded checkpoints are directories with `.metadata`, which the DCP layout knows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict, Iterable, List, Optional
+
+from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer
+
+_FILE = re.compile(r"^(ep(\d+)-ba(\d+)-rank)(\d+)(\.pt(?:\.tar|\.gz|\.bz2|\.lzma|\.tar\.gz)?)$")
+_LATEST = re.compile(r"^latest-rank0(\.pt.*)?$")
+TEMPLATE = "{rank}"
+
+
+class Composer(Layout):
+    """See the module."""
+
+    name = "composer"
+
+    def named(self, name: str) -> bool:
+        return _FILE.match(name.replace(TEMPLATE, "0")) is not None
+
+    def inside(self, run: Folder) -> Iterable[Candidate]:
+        for title, ranks in _groups(run).items():
+            name = title.replace(TEMPLATE, str(ranks[0])) if ranks == [0] and not _widest(run) else title
+            yield self.candidate(run, name, None)
+
+    def candidate(self, run: Folder, name: str, folder: Optional[Folder]) -> Candidate:
+        match = _FILE.match(name.replace(TEMPLATE, "0"))
+        return Candidate(self, run, name, int(match.group(3)) if match else None, folder)
+
+    def pointer(self, run: Folder) -> Optional[Pointer]:
+        for name in run.links:
+            if _LATEST.match(name):
+                try:
+                    target = os.path.basename(os.readlink(os.path.join(run.path, name)))
+                except OSError:
+                    return None
+                match = _FILE.match(target)
+                if match is None:
+                    return None
+                title = f"{match.group(1)}{TEMPLATE}{match.group(5)}"
+                alone = _groups(run).get(title, [0]) == [0] and not _widest(run)
+                return Pointer(name, target if alone else title, target)
+        return None
+
+    def judge(self, candidate: Candidate, look: Look) -> None:
+        match = _FILE.match(candidate.name.replace(TEMPLATE, "0"))
+        if match is None:
+            look.file(candidate.name)
+            return
+        title = f"{match.group(1)}{TEMPLATE}{match.group(5)}"
+        ranks = _groups(candidate.run).get(title, [])
+        world = max((*ranks, _widest(candidate.run), 0)) + 1
+        for rank in range(min(world, 1_000_000)):
+            name = title.replace(TEMPLATE, str(rank))
+            if rank in ranks:
+                look.file(name, "tar" if not name.endswith(".pt") else "torch_zip")
+            else:
+                look.missing(name, f"one file of each of {world} ranks")
+
+
+def _groups(run: Folder) -> Dict[str, List[int]]:
+    """Ranks that are there, by the name of their checkpoint as a template."""
+    groups: Dict[str, List[int]] = {}
+    for name in run.files:
+        match = _FILE.match(name)
+        if match is not None:
+            groups.setdefault(f"{match.group(1)}{TEMPLATE}{match.group(5)}", []).append(int(match.group(4)))
+    for ranks in groups.values():
+        ranks.sort()
+    return groups
+
+
+def _widest(run: Folder) -> int:
+    """The highest rank that two checkpoints of the run have, or the only one: a former, larger world is no witness."""
+    highest = sorted((max(ranks) for ranks in _groups(run).values()), reverse=True)
+    return highest[1] if len(highest) > 1 else (highest[0] if highest else 0)
+
+
+LAYOUT = Composer()
