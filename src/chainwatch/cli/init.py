@@ -1,0 +1,66 @@
+"""`chainwatch init`: a first configuration, from a script or a running job."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from chainwatch.doctor.begin import Begin, from_job, from_script, render
+from chainwatch.slurm import CliBackend, NoInformation
+
+DEFAULT = Path("~/.config/chainwatch/chainwatch.yaml")
+
+
+def init(
+    source: Annotated[str | None, typer.Argument(help="A batch script, or the id of a running job.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write it; - prints it.")] = DEFAULT,
+) -> None:
+    """Write a commented configuration that `chainwatch check` accepts.
+
+    Exit code 1: there is one already; 2: the script or the job cannot be read.
+    """
+    if source is None:
+        source = typer.prompt("Batch script, or id of a running job")
+    begin = _of_job(int(source)) if source.isdigit() else _of_script(Path(source).expanduser())
+    text = render(begin)
+    if str(output) == "-":
+        typer.echo(text, nl=False)
+        return
+    target = output.expanduser()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        _fail(f"{target} is there already: add the chain by hand (--output - prints it), or name another --output", 1)
+    except OSError as error:
+        _fail(f"cannot write {target}: {error.strerror}", 2)
+    with os.fdopen(handle, "w") as out:
+        out.write(text)
+    typer.echo(f"wrote {target}; look through it, then: chainwatch check {target}")
+
+
+def _of_script(path: Path) -> Begin:
+    try:
+        return from_script(path.resolve(), path.read_text("utf-8", "replace"))
+    except OSError as error:
+        _fail(f"cannot read {path}: {error.strerror}", 2)
+
+
+def _of_job(number: int) -> Begin:
+    backend = CliBackend("local")
+    try:
+        job = backend.job(number)
+        if job is None:
+            _fail(f"Slurm does not know job {number} any more; name its batch script instead", 2)
+        text = (backend.script(number) or b"").decode("utf-8", "replace")
+    except NoInformation as error:
+        _fail(f"Slurm does not answer: {error}", 2)
+    return from_job(job, text)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    typer.echo(sentence, err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,137 @@
+"""Checks of the set-up: the configured scripts, the alert channels, and who else is at work."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from chainwatch.config.alerts import WebChannel
+from chainwatch.config.secrets import SecretUnusable
+from chainwatch.doctor.asking import Patient
+from chainwatch.doctor.finding import Finding, Level
+from chainwatch.doctor.lint import Site, lint
+from chainwatch.slurm import NoInformation
+from chainwatch.store import StoreError, open_store
+
+
+def scripts(patient: Patient) -> Iterator[Finding]:
+    """`lint` of every configured script, told what the site sets already; each script once."""
+    if patient.config is None:
+        return
+    site = site_of(patient)
+    for batch in dict.fromkeys(chain.batch for chain in patient.config.chains.values()):
+        try:
+            found = lint(batch.read_text("utf-8", "replace"), site)
+        except OSError as error:
+            yield Finding(
+                "script",
+                Level.PROBLEM,
+                f"{batch} cannot be read: {error.strerror}",
+                "Nothing can be submitted.",
+                "Name an existing script with batch:.",
+            )
+            continue
+        problems = [finding for finding in found if finding.level is Level.PROBLEM]
+        if problems:
+            yield Finding(
+                "script",
+                Level.PROBLEM,
+                f"{batch} has {len(problems)} known gap{'s' if len(problems) > 1 else ''}: "
+                f"{', '.join(sorted({finding.code for finding in problems}))}",
+                problems[0].why,
+                f"chainwatch lint {batch}",
+            )
+        else:
+            yield Finding("script", Level.OK, f"{batch} has no known gap")
+
+
+def site_of(patient: Patient) -> Site:
+    """What slurm.conf settles for the lint."""
+    slurm = patient.slurm
+    return Site(
+        kill_on_bad_exit=None if "KillOnBadExit" not in slurm else slurm["KillOnBadExit"] == "1",
+        requeue=None if "JobRequeue" not in slurm else slurm["JobRequeue"] == "1",
+    )
+
+
+def channels(patient: Patient) -> Iterator[Finding]:
+    """Secrets can be read, and hosts can be reached. Nothing is posted: `chainwatch alert test` does that."""
+    alerts = patient.config.alerts if patient.config else None
+    if alerts is None:
+        return
+    if not alerts.channels:
+        yield Finding(
+            "no_channel",
+            Level.PROBLEM,
+            "no alert channel is configured",
+            "When a chain needs a person, nobody hears of it.",
+            "Add one under alerts: channels:, then try it with `chainwatch alert test`.",
+        )
+    if alerts.heartbeat is None:
+        yield Finding(
+            "no_heartbeat",
+            Level.ADVICE,
+            "no heartbeat is configured",
+            "When this machine goes down, chainwatch cannot say so.",
+            "Add alerts: heartbeat: with the URL of a dead man's switch, or watch its metrics.",
+        )
+    web = {**alerts.channels, **({"heartbeat": alerts.heartbeat} if alerts.heartbeat else {})}
+    for name, channel in web.items():
+        if not isinstance(channel, WebChannel):
+            continue
+        try:
+            url = urlsplit(channel.proxy or channel.secret("url", name))
+            host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+            with socket.create_connection((host, port), timeout=5):
+                yield Finding("channel", Level.OK, f"{host}:{port} (alert channel {name}) can be reached")
+        except SecretUnusable as error:
+            yield Finding("channel", Level.PROBLEM, str(error), "Its alerts reach nobody.", "See the sentence above.")
+        except (OSError, ValueError) as error:
+            yield Finding(
+                "channel",
+                Level.PROBLEM,
+                f"the host of alert channel {name} cannot be reached from here: {type(error).__name__}",
+                "Its alerts reach nobody.",
+                "Check the address; where the site needs a proxy, name it with proxy:.",
+            )
+
+
+def instances(patient: Patient) -> Iterator[Finding]:
+    """Another daemon on this state, and another state directory whose jobs are in the queue."""
+    if patient.config is None:
+        return
+    try:
+        store = open_store(patient.config.state, patient.config.database, create=False)
+    except StoreError as error:
+        yield Finding("state", Level.UNKNOWN, str(error))
+        return
+    try:
+        own = store.instance
+        lease = store.lease()
+        if lease is not None and lease.holder and lease.until > patient.now:
+            yield Finding("daemon", Level.OK, f"a daemon is at work: {lease.holder}")
+        else:
+            yield Finding(
+                "daemon",
+                Level.ADVICE,
+                "no daemon is at work on this state",
+                "Nobody keeps the chains alive.",
+                "chainwatch run, or chainwatch install-service.",
+            )
+    finally:
+        store.close()
+    try:
+        text = patient.ask("squeue", "-h", "-u", patient.user, "-o", "%k").text
+    except NoInformation:
+        return
+    others = set(re.findall(r"chainwatch=([0-9a-f]{8})/", text)) - {own.replace("-", "")[:8]}
+    if others:
+        yield Finding(
+            "other_instances",
+            Level.ADVICE,
+            f"the queue has jobs of other chainwatch state directories ({len(others)})",
+            "Two daemons that watch the same run would resubmit it twice.",
+            "See that no chain is configured in both.",
+        )
