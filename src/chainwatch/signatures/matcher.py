@@ -19,6 +19,8 @@ from chainwatch.signatures.load import builtin_signatures
 from chainwatch.signatures.signature import Signature
 from chainwatch.signatures.xid import judge_xid
 
+_ECHO = 12
+"""Signatures below this specificity are echoes, and do not name what happened."""
 _MEMORY = 48 << 20
 """Upper bound of an automaton's cache in bytes; a normal log needs a tenth of it."""
 
@@ -119,7 +121,8 @@ class Matcher:
             extracted = self._confirm(self._compiled[number], sorted(matched[number]), line, above)
             if extracted is not None:
                 hits.append(Hit(_by_table(self.signatures[number], extracted, line), extracted))
-        return hits
+        named = any(not hit.signature.fallback and hit.signature.specificity >= _ECHO for hit in hits)
+        return [hit for hit in hits if not (named and hit.signature.fallback)]
 
     def _confirm(
         self, compiled: _Compiled, indexes: list[int], line: bytes, above: Callable[[int], Sequence[bytes]]

@@ -36,6 +36,8 @@ class Signature:
     not_after: str = ""
     """Not where this is found in one of the `within` lines above."""
     within: int = 40
+    fallback: bool = False
+    """Only where no other signature of more than an echo matches the same line: any exception, any logged error."""
     notice: bool = False
     """Slurm or a signal speaks in this line: it is kept among the lines that say who ended the job."""
     table: str = ""

@@ -85,6 +85,7 @@ def _kind_in(entry: Xid, line: str) -> str:
         quiet = "nonfatal" in words or "non-fatal" in words or "corrected" in words.replace("uncorrected", "")
         return "informational" if quiet else "hardware"
     if entry.kind == "by_action":
+        words = words.rpartition(" to ")[2]
         acts = ("reset required", "reboot required", "drain", "(0x1)", "(0x2)", "(0x4)")
         return "hardware" if any(word in words for word in acts) else "informational"
     return entry.kind
