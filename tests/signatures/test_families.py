@@ -14,7 +14,7 @@ def test_each_example_is_found_by_its_own_signature(signature: Signature) -> Non
     for example in signature.examples:
         line = example.encode()
         context = [b"torch.load checkpoint trainer_state.json resume"] if signature.after else []
-        assert list(matcher.candidates(line)), f"no literal of any pattern is in {example!r}"
+        assert matcher.may_match(line), f"no literal of any pattern is in {example!r}"
         assert signature.id in {hit.signature.id for hit in matcher.match(line, lambda n, c=context: c[:n])}
 
 

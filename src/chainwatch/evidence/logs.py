@@ -8,7 +8,7 @@ nothing found so far explains the end; every line that may carry a signature is 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -24,10 +24,12 @@ _FILE_ORDER = 44
 _LONGEST = 8192
 """A line is matched whole, and quoted up to this many bytes around what matched."""
 _ENOUGH_STEPS = 12
-_SURVIVAL = 1 << 18
-"""Bytes after the first finding in which newer training steps are counted."""
-_MANY = 200
-"""Findings of one signature that are kept while a file is read."""
+_SURVIVAL = 1 << 16
+"""Bytes below a finding in which newer training steps are counted."""
+_ALIKE = 24
+"""So many lines of one piece that differ only in digits are looked at, and the last one."""
+_SHAPES = 20_000
+"""Kinds of lines that are remembered while one piece is read."""
 _KEPT = 8
 """Findings of one signature and file that become evidence."""
 _TAIL_LINES = 40
@@ -39,8 +41,8 @@ class Limits:
 
     whole: int = 12 << 20
     """A part up to this size is read from its beginning to its end."""
-    head: int = 1 << 19
-    tail: int = 4 << 20
+    head: int = 1 << 18
+    tail: int = 2 << 20
     search: int = 48 << 20
     """How far back from the end of a larger part the cause is looked for, while nothing explains the end."""
     context: int = 1 << 15
@@ -189,7 +191,9 @@ class _Scan:
         start = window.own + cut
         counted, lines = 0, lines_before
         fresh: list[tuple[Finding, int, int]] = []
-        for begin, end in self.matcher.candidates(text, start):
+        for begin, end in _unalike(text, start):
+            if not self.matcher.may_match(text[begin:end]):
+                continue
             cleaned = clean(text[begin:end], self.nodes)
             above = self._above(text, begin, start if cut else 0, cleaned.key)
             if _is_source_code(cleaned.text, above):
@@ -198,14 +202,12 @@ class _Scan:
             if not hits:
                 continue
             if lines is not None:
-                lines += text.count(b"\n", counted, begin)
+                lines += text.count(b"\n", counted, begin) if begin >= counted else -text.count(b"\n", begin, counted)
                 counted = begin
             line = self._line(text, begin, end, window.base, None if lines is None else lines + 1)
             for hit in hits:
                 finding = self._finding(hit, line, cleaned, text[begin:end], window.base + begin)
-                group = self.found.findings.setdefault(hit.signature.id, [])
-                if len(group) + sum(1 for other in fresh if other[0].signature == finding.signature) < _MANY:
-                    fresh.append((finding, begin, end))
+                fresh.append((finding, begin, end))
                 if hit.signature.notice:
                     self.found.signalled.append((window.base + begin, line))
         self._judge_survival(text, start, fresh)
@@ -215,14 +217,19 @@ class _Scan:
         """Adds the findings, each with what the training did after it."""
         if not fresh:
             return
-        first = min(begin for _, begin, _ in fresh)
-        marks = list(self.progress.lines(text, first, min(len(text), first + _SURVIVAL)))
+        fresh.sort(key=lambda item: item[1])
+        first = fresh[0][1]
+        marks = [
+            mark
+            for low, high in _merged((end, min(len(text), end + _SURVIVAL)) for _, _, end in fresh)
+            for mark in self.progress.lines(text, low, high)
+        ]
         places = [mark.position for mark in marks]
         began = next(self.progress.lines(text, max(start, first - _SURVIVAL), first), None) is not None
         for finding, begin, end in fresh:
             after = {(m.epoch, m.step) for m in marks[bisect_left(places, end) :][: 8 * _ENOUGH_STEPS]}
             before = began or bisect_left(places, begin) > 0
-            self.found.findings[finding.signature].append(
+            self.found.findings.setdefault(finding.signature, []).append(
                 replace(finding, survived=min(_ENOUGH_STEPS, len(after)), startup=not before)
             )
 
@@ -276,6 +283,43 @@ class _Scan:
             number = None if number is None else number - 1
             end = begin - 1
         return tuple(reversed(lines))
+
+
+def _unalike(text: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """Spans of lines, cut at newlines and carriage returns, without the bulk of those that differ only in digits.
+
+    A million such lines say the same: the first few are given, and the last one, out of order at the end.
+    """
+    seen: dict[bytes, int] = {}
+    last: dict[bytes, tuple[int, int]] = {}
+    at = start
+    for line in text[start:].split(b"\n"):
+        for piece in line.split(b"\r") if b"\r" in line else (line,):
+            end = at + len(piece)
+            shape = (piece if len(piece) < 400 else piece[:400]).translate(None, b"0123456789")
+            count = seen.get(shape, 0)
+            if count >= _ALIKE:
+                last[shape] = (at, end)
+            elif piece:
+                if len(seen) < _SHAPES:
+                    seen[shape] = count + 1
+                yield at, end
+            at = end + 1
+    yield from sorted(last.values())
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Ascending ranges, with those that touch made one."""
+    low = high = -1
+    for begin, end in ranges:
+        if begin > high:
+            if high > low:
+                yield low, high
+            low, high = begin, end
+        else:
+            high = max(high, end)
+    if high > low:
+        yield low, high
 
 
 def _is_source_code(line: bytes, above: Callable[[int], Sequence[bytes]]) -> bool:

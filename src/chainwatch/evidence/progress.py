@@ -49,6 +49,7 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
 
 _TAIL = 1 << 18
 """Bytes at the end of a log in which the newest step is looked for."""
+_BLOCK = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,11 @@ class ProgressReader:
         else:
             raise ValueError(f"progress profile {profile!r} is not known; one of auto, {', '.join(PROFILES)}")
         self._patterns = [(name, _compile(text)) for name, texts in chosen.items() for text in texts]
+        self._any = re2.Set.SearchSet(_options())
+        for texts in chosen.values():
+            for text in texts:
+                self._any.Add(text.encode())
+        self._any.Compile()
 
     def lines(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Reached]:
         """Every line that tells a step, in the order of the text; carriage returns end a line too."""
@@ -88,9 +94,8 @@ class ProgressReader:
 
     def read(self, line: bytes, position: int = 0) -> Reached | None:
         """The step that this line tells, or None."""
-        if not any(48 <= byte <= 57 for byte in line[:4096]):
-            return None
-        for name, pattern in self._patterns:
+        for number in sorted(self._any.Match(line) or ()):
+            name, pattern = self._patterns[number]
             found = pattern.search(line)
             if found:
                 groups = {key.decode(): value for key, value in found.groupdict().items() if value is not None}
@@ -107,28 +112,29 @@ class ProgressReader:
 
     def newest(self, text: bytes) -> Reached | None:
         """The step of the last line that tells one, looking at the end of the text only."""
-        newest = None
-        for reached in self.lines(text, max(0, len(text) - _TAIL)):
-            newest = reached
-        return newest
+        end, floor = len(text), max(0, len(text) - _TAIL)
+        while end > floor:
+            start = max(floor, text.rfind(b"\n", floor, max(floor, end - _BLOCK)) + 1)
+            newest = None
+            for reached in self.lines(text, start, end):
+                newest = reached
+            if newest is not None:
+                return newest
+            end = start
+        return None
 
-    def steps_after(self, text: bytes, start: int, enough: int) -> int:
-        """How many different newer steps the text tells after `start`; stops counting at `enough`."""
-        seen: set[tuple[int | None, int]] = set()
-        for reached in self.lines(text, start, min(len(text), start + _TAIL)):
-            seen.add((reached.epoch, reached.step))
-            if len(seen) >= enough:
-                break
-        return len(seen)
+
+def _options() -> Any:
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    return options
 
 
 @lru_cache(maxsize=64)
 def _compile(pattern: str) -> Any:
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.log_errors = False
     try:
-        compiled = re2.compile(pattern.encode(), options)
+        compiled = re2.compile(pattern.encode(), _options())
     except re2.error as error:
         message = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
         raise ValueError(f"progress pattern {pattern!r} is not valid RE2: {message}") from None

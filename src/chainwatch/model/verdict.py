@@ -150,6 +150,23 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleFact:
+    """One configured rule, measured."""
+
+    rule: str
+    """What is asked, as a clause: `final step 5000`, `3 lines like /done/ in the log`."""
+    proof: Proof
+    """YES: it holds. NO: it was looked at and does not hold. UNKNOWN: it could not be looked at."""
+    found: str
+    """What is there: `step 4100 was reached`, `2 such lines`, `no such file`."""
+    lines: tuple[Line, ...] = ()
+    """The lines that prove it."""
+
+    def sentence(self) -> str:
+        return f"{self.rule}: {self.found}"
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """Is the chain done? With what proof, and what speaks against it."""
 

@@ -7,11 +7,22 @@ and only lines that hold one of them are matched properly.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 SHORTEST = 3
 """A shorter text would be found in nearly every line."""
+DULL = frozenset(
+    {"loss", "grad", "norm", "step", "steps", "time", "rate", "iter", "iters", "epoch", "epochs", "node", "model"}
+    | {"info", "inf", "not", "gpu", "train", "training", "token", "tokens", "image", "port", "link", "done", "path"}
+    | {"checkpoint", "ckpt", "batch", "data", "value", "number", "file", "rank", "size", "global", "limit", "reached"}
+    | {"error"}
+)
+"""Words of healthy lines: a pattern is looked for by another of its texts, where it has one."""
 
+_RUN = re.compile(r"[^\\()\[\]{}|^$.*+?]+")
+
+_QUANTIFIERS = frozenset("*+?{")
 _CLASS_ESCAPES = frozenset("dDwWsSbBAzpPC")
 
 
@@ -61,6 +72,13 @@ class _Reader:
                 best = candidate
 
         while self.peek() not in ("", "|", ")"):
+            if plain := _RUN.match(self.text, self.at):
+                self.at = plain.end()
+                keep = plain[0][:-1] if self.peek() in _QUANTIFIERS else plain[0]
+                run += keep.lower()
+                if len(keep) == len(plain[0]):
+                    continue
+                self.at -= 1
             part = self.element()
             optional, repeated = self.quantifier()
             if part.char is not None and not optional:
@@ -144,9 +162,9 @@ class _Reader:
         return optional, repeated
 
 
-def _worth(needs: frozenset[str]) -> tuple[int, int]:
-    """Longer is rarer; fewer alternatives are cheaper."""
-    return min(16, min(map(len, needs))), -len(needs)
+def _worth(needs: frozenset[str]) -> tuple[bool, int, int]:
+    """Dull words are found everywhere; longer is rarer; fewer alternatives are cheaper."""
+    return not any(text.strip() in DULL for text in needs), min(16, min(map(len, needs))), -len(needs)
 
 
 def required_literals(pattern: str) -> frozenset[str] | None:

@@ -36,12 +36,12 @@ _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def builtin_signatures() -> tuple[Signature, ...]:
-    """Every signature that comes with chainwatch, checked."""
+    """Every signature that comes with chainwatch. Its patterns are checked when the matcher compiles them together."""
     folder = resources.files("chainwatch.signatures").joinpath("data")
     found: list[Signature] = []
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):
         if entry.name.endswith(".yaml"):
-            found += parse_signatures(entry.read_text(encoding="utf-8"), entry.name)
+            found += parse_signatures(entry.read_text(encoding="utf-8"), entry.name, check_patterns=False)
     _refuse_doubles(found)
     return tuple(found)
 
@@ -66,7 +66,7 @@ def user_signatures(path: Path) -> tuple[Signature, ...]:
     return tuple(found)
 
 
-def parse_signatures(text: str, name: str) -> list[Signature]:
+def parse_signatures(text: str, name: str, *, check_patterns: bool = True) -> list[Signature]:
     """Signatures of one YAML text; `name` is what errors call the file. Raises `SignatureError`."""
     try:
         root = yaml.compose(text, Loader=_Loader)
@@ -86,10 +86,10 @@ def parse_signatures(text: str, name: str) -> list[Signature]:
     node = top["signatures"][1]
     if not isinstance(node, yaml.SequenceNode):
         raise SignatureError(f"{_where(node, name)}: `signatures` must be a list")
-    return [_signature(item, name, str(family), defaults) for item in node.value]
+    return [_signature(item, name, str(family), defaults, check_patterns) for item in node.value]
 
 
-def _signature(node: yaml.Node, name: str, family: str, defaults: dict[str, Any]) -> Signature:
+def _signature(node: yaml.Node, name: str, family: str, defaults: dict[str, Any], check_patterns: bool) -> Signature:
     values = {**defaults, **_checked(node, name, frozenset(_FIELDS))}
     where = _where(node, name)
     for needed in ("id", "match", "cause", "specificity"):
@@ -97,8 +97,9 @@ def _signature(node: yaml.Node, name: str, family: str, defaults: dict[str, Any]
             raise SignatureError(f"{where}: a signature needs `{needed}`")
     title = f"{family}/{values['id']}"
     patterns = tuple(values["match"]) if isinstance(values["match"], list) else (values["match"],)
-    for pattern in (*patterns, *(values.get(key, "") for key in ("unless", "after", "not_after"))):
-        _check_pattern(pattern, where, title)
+    if check_patterns:
+        for pattern in (*patterns, *(values.get(key, "") for key in ("unless", "after", "not_after"))):
+            _check_pattern(pattern, where, title)
     if not 0 <= values["specificity"] <= 100:
         raise SignatureError(f"{where}: {title}: specificity is {values['specificity']}; it goes from 0 to 100")
     if values.get("table", "") not in ("", "xid"):

@@ -7,7 +7,7 @@ singly, for what they extract.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -88,27 +88,12 @@ class Matcher:
                 else:
                     literals |= needs
         self._set.Compile()
-        words = [word for word in literals if not any(other in word for other in literals if other != word)]
-        self._words = re2.compile("|".join(re2.escape(w) for w in sorted(words)).encode(), _options(ignore_case=True))
+        words = "|".join(re2.escape(word) for word in sorted(literals))
+        self._words = re2.compile(words.encode(), _options(ignore_case=True))
 
-    def candidates(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
-        """Spans of the lines of `text` (cut at newlines and carriage returns) that may carry a signature."""
-        at, end = start, len(text) if end is None else end
-        while at < end:
-            if self._every_line:
-                first = last = at
-            else:
-                found = self._words.search(text, at, end)
-                if found is None:
-                    return
-                first, last = found.span()
-            begin = max(text.rfind(b"\n", at, first), text.rfind(b"\r", at, first)) + 1 or at
-            newline = text.find(b"\n", last, end)
-            newline = end if newline < 0 else newline
-            bar = text.find(b"\r", last, newline)
-            stop = newline if bar < 0 else bar
-            yield begin, stop
-            at = stop + 1
+    def may_match(self, line: bytes) -> bool:
+        """Whether the line holds a text that some signature needs; false for nearly every line of a healthy log."""
+        return self._every_line or self._words.search(line) is not None
 
     def match(self, line: bytes, above: Callable[[int], Sequence[bytes]]) -> list[Hit]:
         """Signatures of one cleaned line. `above(n)` gives up to n cleaned lines before it, nearest first."""
@@ -121,8 +106,7 @@ class Matcher:
             extracted = self._confirm(self._compiled[number], sorted(matched[number]), line, above)
             if extracted is not None:
                 hits.append(Hit(_by_table(self.signatures[number], extracted, line), extracted))
-        named = any(not hit.signature.fallback and hit.signature.specificity >= _ECHO for hit in hits)
-        return [hit for hit in hits if not (named and hit.signature.fallback)]
+        return _without_idle_fallbacks(hits)
 
     def _confirm(
         self, compiled: _Compiled, indexes: list[int], line: bytes, above: Callable[[int], Sequence[bytes]]
@@ -142,6 +126,17 @@ class Matcher:
             if compiled.extracts(index) and (found := compiled.patterns[index].search(line)):
                 extracted = {**_groups(found), **extracted}
         return extracted
+
+
+def _without_idle_fallbacks(hits: list[Hit]) -> list[Hit]:
+    """Fallbacks only where nothing else names the line, and of several the most specific."""
+    fallbacks = [hit for hit in hits if hit.signature.fallback]
+    if not fallbacks:
+        return hits
+    others = [hit for hit in hits if not hit.signature.fallback]
+    if any(hit.signature.specificity >= _ECHO for hit in others):
+        return others
+    return [*others, max(fallbacks, key=lambda hit: hit.signature.specificity)]
 
 
 def _groups(found: Any) -> dict[str, str]:

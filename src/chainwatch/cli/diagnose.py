@@ -1,0 +1,200 @@
+"""`chainwatch diagnose`: why a job died, from Slurm's facts and its logs, for anybody's job."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chainwatch.diagnosis import CAUSES, diagnose
+from chainwatch.evidence import LogFile, read_logs
+from chainwatch.model.job import AttemptId, ExitCode, Job, JobState, Source
+from chainwatch.model.verdict import Evidence, Line, LogEvidence, Verdict
+from chainwatch.signatures import Matcher, SignatureError, builtin_matcher, builtin_signatures, user_signatures
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+class UsageError(Exception):
+    """What was asked for makes no sense; the message says what to write instead."""
+
+
+@app.command("diagnose")
+def command(
+    what: Annotated[
+        list[str] | None, typer.Argument(metavar="[JOBID | FILE...]", help="A job id; with --log, further log files.")
+    ] = None,
+    log: Annotated[
+        list[Path] | None, typer.Option("--log", metavar="FILE", help="Diagnose these log files, without asking Slurm.")
+    ] = None,
+    state: Annotated[str, typer.Option(help="State as Slurm shows it: FAILED, TIMEOUT, 'CANCELLED by 1001', ...")] = "",
+    exit_code: Annotated[str, typer.Option(metavar="C:S", help="ExitCode as Slurm shows it: 1:0, 0:9, ...")] = "",
+    reason: Annotated[str, typer.Option(help="Reason as Slurm shows it.")] = "",
+    nodes: Annotated[str, typer.Option(metavar="LIST", help="The job's nodes: n[01-03],gpu7.")] = "",
+    signatures: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Your own signatures, beside the built-in.")
+    ] = None,
+    cluster: Annotated[str, typer.Option(help="Name of the cluster, where it is not this machine's own.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Say why a job ended, what proves it, which node is to blame, and whether the same job again would help."""
+    words = list(what or [])
+    try:
+        matcher = _matcher(signatures)
+        if log:
+            evidence = _from_files([*map(str, log), *words], matcher, state, exit_code, reason, nodes)
+        elif len(words) == 1:
+            evidence = _from_slurm(words[0], matcher, cluster)
+        else:
+            raise UsageError("give one job id, or --log with one or more files")
+    except (UsageError, SignatureError) as error:
+        print(f"chainwatch diagnose: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    verdict = diagnose(evidence)
+    if as_json:
+        print(json.dumps(as_dict(verdict), ensure_ascii=False, indent=2))
+    else:
+        print(for_people(verdict, evidence.logs, color=sys.stdout.isatty()))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command with these arguments; the exit code (0 diagnosed, 2 wrong use or nothing known of the job)."""
+    try:
+        return int(app(args=list(argv), prog_name="chainwatch diagnose", standalone_mode=False) or 0)
+    except typer.Exit as end:
+        return end.exit_code
+    except Exception as error:  # click's usage errors have one face, and no traceback
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        show()
+        return 2
+
+
+def as_dict(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as documented for scripts."""
+    return {
+        "outcome": verdict.outcome.value,
+        "cause": verdict.cause.value,
+        "retry": verdict.retry.value,
+        "culprit_nodes": list(verdict.culprit_nodes),
+        "root_line": verdict.root_line,
+        "confidence": verdict.confidence,
+        "evidence": [{"source": line.source, "line": line.line, "text": line.text} for line in verdict.evidence],
+        "ruled_out": [{"cause": ruled.cause.value, "why": ruled.why} for ruled in verdict.ruled_out],
+        "advice": verdict.advice,
+    }
+
+
+_RETRY_WORDS = {
+    "yes": "yes: the same job again would help",
+    "yes_exclude_node": "yes, without the culprit node",
+    "no": "no: it would end the same way",
+    "wait": "wait first",
+}
+
+
+def for_people(verdict: Verdict, logs: LogEvidence, *, color: bool = False) -> str:
+    """The verdict as a page of text. Control characters of logs are made visible, so that no log drives a terminal."""
+    bold, dim, end = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if color else ("", "", "")
+    rows = [
+        f"{bold}{_plain(verdict.sentence)}{end}",
+        "",
+        f"cause       {bold}{verdict.cause.value}{end} ({CAUSES[verdict.cause].name})",
+        f"confidence  {verdict.confidence:.0%}",
+        f"outcome     {verdict.outcome.value}{' (assumed)' if verdict.assumed else ''}",
+        f"retry       {_RETRY_WORDS[verdict.retry.value]}",
+    ]
+    if verdict.culprit_nodes:
+        rows.append(f"culprit     {', '.join(verdict.culprit_nodes)}")
+    rows.append(f"what to do  {verdict.advice}")
+    if verdict.evidence:
+        rows += ["", "proof"]
+        rows += [f"  {dim}{_where(line)}{end}  {_plain(line.text)}" for line in verdict.evidence]
+    if verdict.ruled_out:
+        rows += ["", "ruled out"]
+        rows += [f"  {ruled.cause.value}: {_plain(ruled.why)}" for ruled in verdict.ruled_out]
+    if verdict.weaker:
+        rows += ["", "not known"]
+        rows += [f"  {_plain(text)}" for text in verdict.weaker]
+    if logs.step is not None:
+        rows += ["", f"progress    step {logs.step}{f' of {logs.total}' if logs.total else ''}"]
+    return "\n".join(rows)
+
+
+def _where(line: Line) -> str:
+    if line.line is not None:
+        return f"{line.source}:{line.line}"
+    return f"{line.source}@{line.offset}" if line.offset is not None else line.source
+
+
+def _plain(text: str) -> str:
+    shown = text if len(text) <= 400 else f"{text[:397]}…"
+    return "".join(char if char == "\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in shown).strip()
+
+
+def _matcher(path: Path | None) -> Matcher:
+    return builtin_matcher() if path is None else Matcher((*builtin_signatures(), *user_signatures(path)))
+
+
+def _from_files(
+    paths: Sequence[str], matcher: Matcher, state: str, exit_code: str, reason: str, nodes: str
+) -> Evidence:
+    from chainwatch.slurm import hostlist, sacct, states
+
+    known = states.parse_state(state) if state else states.State(JobState.UNKNOWN, None)
+    code: ExitCode | None = None
+    if exit_code:
+        code = sacct.exit_code(exit_code if ":" in exit_code else f"{exit_code}:0")
+        if code is None:
+            raise UsageError(f"--exit-code {exit_code!r} is not like Slurm's `1:0`")
+    try:
+        names = hostlist.expand(nodes)
+    except ValueError as error:
+        raise UsageError(f"--nodes: {error}") from None
+    job = Job(
+        attempt=AttemptId("", 0, datetime.fromtimestamp(0, UTC)),
+        shown_id="",
+        state=known.state,
+        source=Source.ACCOUNTING,
+        raw_state=state,
+        reason="" if reason == "None" else reason,
+        exit=code,
+        nodes=names,
+        cancelled_by=known.cancelled_by,
+    )
+    logs = read_logs([LogFile(path) for path in paths], matcher=matcher, nodes=names)
+    if not logs.readable and not state:
+        raise UsageError(logs.problem)
+    return Evidence(job=job, logs=logs)
+
+
+def _from_slurm(text: str, matcher: Matcher, cluster: str) -> Evidence:
+    from chainwatch.cli.diagnose_job import NotFound, facts_of
+
+    try:
+        facts = facts_of(text, cluster)
+    except NotFound as error:
+        raise UsageError(str(error)) from None
+    job = facts.job
+    since = job.start or job.attempt.submitted
+    logs = read_logs(
+        [LogFile(path) for path in facts.logs],
+        matcher=matcher,
+        since=since - timedelta(seconds=5) if since else None,
+        nodes=job.nodes,
+    )
+    return Evidence(
+        job=replace(job, shown_id=job.shown_id or text),
+        sources=facts.sources,
+        logs=logs,
+        nodes=facts.nodes,
+        user_uid=facts.user_uid,
+        chain_user=job.user,
+    )

@@ -1,0 +1,252 @@
+# ruff: noqa: E501 - rows of tables and lines of logs stay whole
+"""The log reader: only this attempt, whatever the size, the colours, the ranks and the bytes."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from chainwatch.evidence import Limits, LogFile, read_logs
+from chainwatch.model.verdict import Cause, Finding, LogEvidence
+from chainwatch.signatures import Matcher, builtin_matcher, parse_signatures
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.35 GiB."
+ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+def read(path: Path, **how: object) -> LogEvidence:
+    return read_logs([LogFile(str(path))], **how)  # type: ignore[arg-type]
+
+
+def log(folder: Path, text: str | bytes, name: str = "job.log") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def only(logs: LogEvidence, cause: Cause) -> Finding:
+    found = [f for f in logs.findings if f.cause is cause and not f.effect]
+    assert len({f.where for f in found}) == 1
+    return max(found, key=lambda f: f.specificity)
+
+
+def test_a_line_is_quoted_verbatim_with_its_number(tmp_path: Path) -> None:
+    line = f"\x1b[31m[rank3]: {OOM}\x1b[0m"
+    found = only(read(log(tmp_path, f"step 1 loss 2\nstep 2 loss 2\n{line}\n")), Cause.OOM_GPU)
+    assert found.where.text == line
+    assert found.where.line == 3
+    assert found.rank == 3
+
+
+@pytest.mark.parametrize(
+    ("prefix", "rank", "node"),
+    [
+        ("[rank3]: ", 3, None),
+        ("[default5]:", 5, None),
+        ("7: ", 7, None),
+        ("[1,9]<stderr>:", 9, None),
+        ("n01: ", None, "n01"),
+        ("n01: 4: [rank12]: ", 12, "n01"),
+        ("(TrainWorker pid=4711, ip=10.0.0.5) ", None, None),
+    ],
+)
+def test_prefixes_of_ranks_and_nodes_are_read_and_stripped(
+    tmp_path: Path, prefix: str, rank: int | None, node: str | None
+) -> None:
+    found = read(log(tmp_path, f"{prefix}ValueError: bad value\n"), nodes=("n01", "n02")).findings
+    assert [(f.signature, f.rank, f.node) for f in found] == [("code/value-error", rank, node)]
+
+
+def test_a_word_before_a_colon_is_no_node_unless_the_job_has_it(tmp_path: Path) -> None:
+    assert read(log(tmp_path, f"Trainer: {OOM}\n"), nodes=("n01",)).findings[0].node is None
+
+
+def test_a_progress_bar_that_ends_in_carriage_returns_hides_nothing(tmp_path: Path) -> None:
+    bars = "\r".join(f" {n}%|#| {n}/100 [00:01<00:02, 1.0it/s]" for n in range(100))
+    found = only(read(log(tmp_path, f"{bars}\r{OOM}\n")), Cause.OOM_GPU)
+    assert found.where.text == OOM
+    assert found.where.line == 1
+
+
+def test_bytes_that_are_no_utf8_are_shown_and_do_no_harm(tmp_path: Path) -> None:
+    found = only(read(log(tmp_path, b"\xff\xfe step 1\n\xff" + OOM.encode() + b"\x80\n")), Cause.OOM_GPU)
+    assert "CUDA out of memory" in found.where.text
+
+
+def test_a_line_of_a_megabyte_is_matched_and_quoted_in_part(tmp_path: Path) -> None:
+    found = only(read(log(tmp_path, OOM + "x" * (1 << 20) + "\n")), Cause.OOM_GPU)
+    assert len(found.where.text) <= 8192
+
+
+def test_a_fifo_is_refused_without_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    logs = read(path)
+    assert not logs.readable
+    assert "regular file" in logs.problem
+
+
+def test_a_device_and_a_directory_are_refused(tmp_path: Path) -> None:
+    assert not read(Path("/dev/zero")).readable
+    assert not read(tmp_path).readable
+
+
+def test_a_missing_log_is_no_information_and_not_a_clean_log(tmp_path: Path) -> None:
+    logs = read(tmp_path / "gone.log")
+    assert not logs.readable
+    assert "gone.log" in logs.problem
+
+
+def test_of_several_files_the_readable_ones_count(tmp_path: Path) -> None:
+    out, err = log(tmp_path, "step 5 loss 1\n", "out"), log(tmp_path, f"{OOM}\n", "err")
+    logs = read_logs([LogFile(str(out)), LogFile(str(err)), LogFile(str(tmp_path / "gone"))])
+    assert logs.readable
+    assert "gone" in logs.problem
+    assert only(logs, Cause.OOM_GPU).where.source == str(err)
+    assert logs.step == 5
+
+
+def test_only_the_part_from_a_known_offset_counts(tmp_path: Path) -> None:
+    old = f"{ECC}\n"
+    path = log(tmp_path, old + f"step 1 loss 1\n{OOM}\n")
+    logs = read_logs([LogFile(str(path), start=len(old))])
+    assert {f.cause for f in logs.findings} == {Cause.OOM_GPU}
+    assert only(logs, Cause.OOM_GPU).where.line == 3
+
+
+def test_an_offset_beyond_the_end_means_that_the_file_was_replaced(tmp_path: Path) -> None:
+    assert read_logs([LogFile(str(log(tmp_path, f"{OOM}\n")), start=10_000)]).findings
+
+
+def test_slurms_notice_of_an_earlier_end_is_where_this_attempt_begins(tmp_path: Path) -> None:
+    start = datetime(2026, 3, 1, 12, 0, 0).astimezone()
+    before = (start - timedelta(hours=30)).strftime("%Y-%m-%dT%H:%M:%S")
+    text = (
+        f"{ECC}\nslurmstepd: error: *** JOB 608 ON n1 CANCELLED AT {before} DUE TO PREEMPTION ***\n"
+        f"starting\nstep 1 loss 1\n{OOM}\n"
+    )
+    logs = read(log(tmp_path, text), since=start)
+    assert {f.cause for f in logs.findings} == {Cause.OOM_GPU}
+
+
+def test_time_stamps_show_where_this_attempt_begins(tmp_path: Path) -> None:
+    start = datetime(2026, 3, 1, 12, 0, 0).astimezone()
+
+    def stamped(hours: float, text: str) -> str:
+        return f"{start + timedelta(hours=hours):%Y-%m-%d %H:%M:%S},000 {text}\n"
+
+    old = "".join(stamped(-40 + n / 1000, f"INFO step {n}") for n in range(3000)) + stamped(-36, ECC)
+    new = "".join(stamped(n / 1000, f"INFO step {n}") for n in range(50)) + f"{OOM}\n"
+    logs = read(log(tmp_path, old + new), since=start)
+    assert {f.cause for f in logs.findings if not f.effect} == {Cause.OOM_GPU}
+
+
+def test_a_containers_utc_clock_does_not_cut_this_attempt_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        start = datetime(2026, 3, 1, 12, 0, 0).astimezone()
+        in_utc = (start + timedelta(minutes=1)).astimezone(UTC)
+        text = f"{in_utc:%Y-%m-%d %H:%M:%S} INFO begin\n{OOM}\n{in_utc:%Y-%m-%d %H:%M:%S} ERROR {ECC}\n"
+        assert {f.cause for f in read(log(tmp_path, text), since=start).findings} >= {Cause.OOM_GPU, Cause.HARDWARE_GPU}
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_fault_is_told_from_one_that_training_survived(tmp_path: Path) -> None:
+    steps = "".join(f"step {n} loss 1.0\n" for n in range(30))
+    assert only(read(log(tmp_path, f"step 0 loss 1\n{ECC}\n{steps}")), Cause.HARDWARE_GPU).survived == 12
+    assert only(read(log(tmp_path, f"{steps}{ECC}\nstep 29 loss 1.0\n")), Cause.HARDWARE_GPU).survived == 1
+
+
+def test_quoted_source_code_of_a_traceback_is_not_what_happened(tmp_path: Path) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "a.py", line 1, in f\n'
+        '    raise RuntimeError("CUDA error: uncorrectable ECC error encountered")\n'
+        "ValueError: other\n"
+    )
+    assert {f.cause for f in read(log(tmp_path, text)).findings if not f.effect} == {Cause.USER_CODE}
+
+
+def test_context_is_taken_from_the_same_rank_only(tmp_path: Path) -> None:
+    text = (
+        '[rank1]:   File "torch/serialization.py", line 1, in torch.load\n'
+        '[rank2]:   File "torch/serialization.py", line 1, in torch.load\n'
+        "[rank0]: step 5\n[rank0]: EOFError: Ran out of input\n"
+    )
+    assert "checkpoint/unpickling" not in {f.signature for f in read(log(tmp_path, text)).findings}
+    same = text.replace("[rank0]: EOF", "[rank2]: EOF")
+    assert "checkpoint/unpickling" in {f.signature for f in read(log(tmp_path, same)).findings}
+
+
+def test_a_huge_log_is_read_in_part_and_says_how_much_was_not(tmp_path: Path) -> None:
+    limits = Limits(whole=1 << 16, head=1 << 12, tail=1 << 14, search=1 << 15, count=1 << 20)
+    path = log(tmp_path, "step 1 loss 2.0 all is well here\n" * 20_000 + f"{OOM}\n")
+    logs = read(path, limits=limits)
+    assert only(logs, Cause.OOM_GPU).where.line == 20_001
+    assert logs.unread > 0
+    assert logs.bytes_read < 1 << 20
+
+
+def test_the_cause_is_looked_for_backwards_while_the_end_holds_only_effects(tmp_path: Path) -> None:
+    limits = Limits(whole=1 << 14, head=1 << 10, tail=1 << 13, search=1 << 20, count=0)
+    echo = "n1:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n2<53735>\n"
+    path = log(tmp_path, "step 1 loss 2\n" * 9000 + f"{OOM}\n" + echo * 2000)
+    found = only(read(path, limits=limits), Cause.OOM_GPU)
+    assert found.where.line is None
+    assert found.where.offset == 9000 * len("step 1 loss 2\n")
+
+
+def test_a_million_like_lines_cost_little_and_the_last_is_kept(tmp_path: Path) -> None:
+    line = "n1:1:2 [{}] NCCL WARN socketProgress: Connection closed by remote peer n2<{}>\n"
+    path = log(tmp_path, "".join(line.format(n % 8, n) for n in range(60_000)))
+    began = time.perf_counter()
+    logs = read(path)
+    assert time.perf_counter() - began < 3
+    assert max(f.where.line or 0 for f in logs.findings) == 60_000
+    assert len(logs.findings) < 40
+
+
+def test_a_pattern_that_would_stall_a_backtracking_engine_is_harmless(tmp_path: Path) -> None:
+    text = "family: mine\nsignatures:\n- {id: evil, match: '(x+x+)+y zzz', cause: user_code, specificity: 50}\n"
+    matcher = Matcher(parse_signatures(text, "mine.yaml"))
+    path = log(tmp_path, ("x" * 50_000 + " zzz\n") * 20)
+    began = time.perf_counter()
+    assert not read(path, matcher=matcher).findings
+    assert time.perf_counter() - began < 2
+
+
+def test_signals_and_notices_are_kept_apart_for_people(tmp_path: Path) -> None:
+    text = "[rank: 0] Received SIGTERM: 15\nslurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+    assert [line.line for line in read(log(tmp_path, text)).signalled] == [1, 2]
+
+
+def test_the_tail_is_the_last_lines(tmp_path: Path) -> None:
+    logs = read(log(tmp_path, "".join(f"line {n}\n" for n in range(100))))
+    assert [line.text for line in logs.tail][-2:] == ["line 98", "line 99"]
+    assert logs.tail[-1].line == 100
+
+
+def test_an_empty_log_is_readable_and_says_nothing(tmp_path: Path) -> None:
+    logs = read(log(tmp_path, ""))
+    assert logs.readable
+    assert logs.findings == logs.tail == ()
+
+
+def test_torn_lines_of_two_writers_still_show_their_banner(tmp_path: Path) -> None:
+    text = (
+        " 45%|####5     | 723/1602 [2:12:45<2:59:53, 12.28s/it][2026-03-25T10:34:07.530] error: *** STEP 1.0 ON g1 "
+        "CANCELLED [2026-03-25T10:34:07.531] error: *** JOB 1 ON g1 CANCELLED AT 2026-03-25T10:34:07 DUE TO PREEMPTION ***"
+        "\nAT 2026-03-25T10:34:07 DUE TO PREEMPTION ***\n"
+    )
+    assert {f.cause for f in read(log(tmp_path, text)).findings} == {Cause.PREEMPTION}
+
+
+def test_the_matcher_is_compiled_once_a_process() -> None:
+    assert builtin_matcher() is builtin_matcher()

@@ -1,0 +1,79 @@
+# ruff: noqa: E501 - rows of tables and lines of logs stay whole
+"""Steps as the frameworks print them."""
+
+from __future__ import annotations
+
+import pytest
+
+from chainwatch.evidence import ProgressReader
+
+LINES = [
+    ("megatron", " iteration    51020/   95367 | consumed samples:    104488960 | lm loss: 2.104E+00 | loss scale: 1.0 |", 51020, 95367, 2.104),
+    ("hf_trainer", " 45%|####5     | 723/1602 [2:12:45<2:59:53, 12.28s/it]", 723, 1602, None),
+    ("deepspeed", "[2024-01-01 10:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 0] step=110, skipped=0, lr=[1e-05]", 110, None, None),
+    ("lightning", "Epoch 10:  93%|#########3| 18625/20000 [5:43:21<25:20,  0.90it/s, v_num=0, train_loss=3.400]", 18625, 20000, 3.4),
+    ("torchtitan", "[rank0]:2024-10-29 15:02:11,870 - root - INFO - step:  1200  loss: 12.2501  memory: 78.90GiB(99.61%)", 1200, None, 12.2501),
+    ("nanotron", "iteration: 5 / 100 | consumed_tokens: 1.3M | elapsed_time_per_iteration_ms: 1.2K | lm_loss: 11.3 |", 5, 100, 11.3),
+    ("nemo", "Training epoch 0, iteration 99/999 | lr: 1e-05 | global_batch_size: 512 | global_step: 99 | reduced_train_loss: 9.1", 99, None, 9.1),
+    ("accelerate", "Steps:  10%|#         | 100/1000 [00:10<01:30, 10.0it/s, lr=1e-5, step_loss=0.123]", 100, 1000, 0.123),
+    ("fairseq", '2021-01-05 | INFO | valid | {"epoch": 30, "valid_num_updates": "922", "num_updates": "922"}', 922, None, None),
+    ("keras", " 120/782 [===>..........................] - ETA: 10s - loss: 1.5", 120, 782, None),
+    ("generic", "step 41200 | loss 2.4410 | lr 1.8e-4 | tok/s 51210", 41200, None, 2.441),
+    ("generic", "Epoch: [0][120/2502]  loss 6.7712", 120, 2502, 6.7712),
+    ("generic", "iter 83593: loss 2.6294, time: 6669.64ms", 83593, None, 2.6294),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("profile", "line", "step", "total", "loss"), LINES, ids=[row[0] for row in LINES])
+def test_a_profile_reads_its_frameworks_line(
+    profile: str, line: str, step: int, total: int | None, loss: float | None
+) -> None:
+    for reader in (ProgressReader(profile), ProgressReader("auto")):
+        reached = reader.read(line.encode())
+        assert reached is not None
+        assert reached.step == step
+    reached = ProgressReader(profile).read(line.encode())
+    assert reached is not None
+    assert (reached.total, reached.loss) == (total, loss)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "slurmstepd: error: *** STEP 551822.0 ON gpu1101 CANCELLED AT 2024-06-02T08:00:14 DUE TO TIME LIMIT ***",
+        "srun: Terminating StepId=99120.0",
+        "NCCL version 2.20.5+cuda12.4",
+        "epoch 3 begins",
+        "",
+    ],
+)
+def test_other_numbers_are_no_steps(line: str) -> None:
+    assert ProgressReader().read(line.encode()) is None
+
+
+def test_the_newest_step_is_that_of_the_last_line_which_tells_one() -> None:
+    text = b"step 1 loss 2\n" * 5000 + b"step 9 loss 1\n" + b"nothing here\n" * 3000
+    newest = ProgressReader().newest(text)
+    assert newest is not None
+    assert newest.step == 9
+
+
+def test_the_users_own_pattern_is_read() -> None:
+    reader = ProgressReader(pattern=r"done (?P<step>\d+) of (?P<total>\d+), cost (?P<loss>[\d.]+)")
+    reached = reader.read(b"done 12 of 40, cost 0.5")
+    assert reached is not None
+    assert (reached.step, reached.total, reached.loss) == (12, 40, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [(r"(?P<stop>\d+)", "named group"), (r"(?P<step>\d+", "not valid RE2"), (r"(?=x)(?P<step>\d+)", "not valid RE2")],
+)
+def test_a_wrong_pattern_is_refused_with_a_sentence(pattern: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        ProgressReader(pattern=pattern)
+
+
+def test_an_unknown_profile_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="megatron"):
+        ProgressReader("megatrn")

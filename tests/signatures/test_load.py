@@ -1,0 +1,90 @@
+"""Signature files of users: what is wrong is named with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chainwatch.model.verdict import Cause, Retry
+from chainwatch.signatures import Matcher, SignatureError, builtin_signatures, user_signatures, xid_table
+
+GOOD = """\
+family: mine
+defaults: {cause: storage, retry: wait}
+signatures:
+- id: blob-store
+  match: 'BlobStoreError: (?P<error>\\w+)'
+  specificity: 80
+  advice: Ask the blob people.
+  examples: ['BlobStoreError: Timeout on shard 3']
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_users_file_extends_the_built_in_families(tmp_path: Path) -> None:
+    (own,) = user_signatures(write(tmp_path, GOOD))
+    assert (own.id, own.cause, own.retry) == ("mine/blob-store", Cause.STORAGE, Retry.WAIT)
+    (hit,) = Matcher((*builtin_signatures(), own)).match(b"BlobStoreError: Timeout on shard 3", lambda _: [])
+    assert (hit.signature, hit.extracted) == (own, {"error": "Timeout"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "cause: storage",
+            "cause: disk",
+            r"mine\.yaml:4: mine/blob-store: cause 'disk' is not known; one of completed",
+        ),
+        ("retry: wait", "retry: maybe", r"mine\.yaml:4: .*retry 'maybe' is not known"),
+        ("specificity: 80", "specificity: 180", r"mine\.yaml:4: .*from 0 to 100"),
+        ("specificity: 80", "specificity: high", r"mine\.yaml:6: `specificity` has the wrong kind"),
+        ("  advice:", "  advise:", r"mine\.yaml:7: field `advise` is not known"),
+        ("(?P<error>", "(?=x)(?P<error>", r"mine\.yaml:4: .*not a valid RE2 pattern.*look-around"),
+        ("Timeout on", "Time out on", None),
+        ("BlobStoreError: Timeout", "Blob: Timeout", r"mine\.yaml:4: .*its own example is not matched"),
+        ("family: mine", "family: [", r"mine\.yaml:\d+: not valid YAML"),
+        ("- id: blob-store\n ", "-", r"mine\.yaml:4: a signature needs `id`"),
+        ("signatures:", "signature:", r"mine\.yaml:3: field `signature` is not known"),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_and_line(tmp_path: Path, old: str, new: str, says: str | None) -> None:
+    assert old in GOOD
+    path = write(tmp_path, GOOD.replace(old, new))
+    if says is None:
+        assert user_signatures(path)
+        return
+    with pytest.raises(SignatureError, match=says):
+        user_signatures(path)
+
+
+def test_two_signatures_of_one_name_are_refused(tmp_path: Path) -> None:
+    body = GOOD.partition("signatures:\n")[2]
+    with pytest.raises(SignatureError, match=r"already defined at .*mine\.yaml:4"):
+        user_signatures(write(tmp_path, GOOD + body))
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SignatureError, match="cannot be read"):
+        user_signatures(tmp_path / "gone.yaml")
+
+
+def test_an_empty_file_has_no_signatures(tmp_path: Path) -> None:
+    assert user_signatures(write(tmp_path, "")) == ()
+
+
+def test_a_word_like_no_is_the_word_and_not_false(tmp_path: Path) -> None:
+    (own,) = user_signatures(write(tmp_path, GOOD.replace("retry: wait", "retry: no")))
+    assert own.retry is Retry.NO
+
+
+def test_the_xid_table_has_a_class_for_every_code() -> None:
+    kinds = {"hardware", "either", "application", "effect", "informational", "by_severity", "by_action"}
+    assert {row.kind for row in xid_table().values()} <= kinds
+    assert all(row.meaning and row.action for row in xid_table().values())
