@@ -1,0 +1,61 @@
+"""Reading as a guest: idle I/O priority for this thread, and a limit on bytes per second."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from typing import Callable, Iterator, Optional
+
+IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273, "riscv64": 30, "s390x": 282}
+"""System call numbers of ioprio_set (Linux; the C library has no wrapper)."""
+IDLE, NORMAL = 3 << 13, 0
+"""The idle class: served only when nobody else asks; 0 goes back to what nice says."""
+
+
+class Throttle:
+    """Called with bytes read; sleeps so that on average no more than `rate` bytes per second are read."""
+
+    def __init__(
+        self,
+        rate: Optional[int],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._sleep = sleep
+        self._free = clock()
+        """When the bytes so far may have been read at the earliest."""
+
+    def __call__(self, count: int) -> None:
+        if not self._rate:
+            return
+        now = self._clock()
+        # Time that was not used is not saved up: a pause must not be followed by a burst.
+        self._free = max(self._free, now) + count / self._rate
+        if self._free > now:
+            self._sleep(self._free - now)
+
+
+@contextmanager
+def idle_io() -> Iterator[None]:
+    """Idle I/O priority for the calling thread, where the system has such a thing."""
+    changed = _set_priority(IDLE)
+    try:
+        yield
+    finally:
+        if changed:
+            _set_priority(NORMAL)
+
+
+def _set_priority(value: int) -> bool:
+    number = IOPRIO_SET.get(os.uname().machine)
+    if number is None or os.uname().sysname != "Linux":
+        return False
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None, use_errno=True).syscall(number, 1, 0, value) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
