@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from chainwatch.model.job import AttemptId, ExitCode, Job, JobState, Source, Step
 from chainwatch.slurm.backend import NoInformation
@@ -121,6 +122,7 @@ def _job(opened: _Open, cluster: str) -> Job:
     state = parse_state(row["State"])
     over = state.state.terminal or state.state is JobState.REQUEUED
     shown = parse_job_id(row["JobID"])
+    nodes = expand(row.get("NodeList", ""))
     cpus, restarts = row.get("AllocCPUS", ""), row.get("Restarts", "")
     suspended = parse_duration(row.get("Suspended", ""))
     line = row.get("SubmitLine", "")
@@ -144,11 +146,11 @@ def _job(opened: _Open, cluster: str) -> Job:
         array_task=shown.task if shown else None,
         array_limit=(shown.limit or array_limit(line)) if shown and is_array else None,
         het_job_id=shown.base if shown and shown.component is not None else None,
-        start=parse_time(row["Start"]),
+        start=parse_time(row["Start"]) if nodes or not over else None,  # cancelled while pending: it never started
         end=parse_time(row["End"]) if over else None,
         suspended_for=suspended or None,
         time_limit=parse_minutes(row.get("TimelimitRaw", "")),
-        nodes=expand(row.get("NodeList", "")),
+        nodes=nodes,
         exit=exit_code(row["ExitCode"]) if over else None,
         derived_exit=exit_code(row.get("DerivedExitCode", "")) if over else None,
         cancelled_by=state.cancelled_by,
@@ -191,7 +193,7 @@ def array_limit(submit_line: str) -> int | None:
     except ValueError:
         words = submit_line.split()
     found = None
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if word in ("-a", "--array"):
             value = following
         elif word.startswith("--array="):

@@ -23,7 +23,7 @@ def array_of_one_at_a_time(stage: Stage) -> None:
     stage.wait_until(lambda: ended(stage, task.job_id), 60, "the task ended")
     following = stage.wait_until(lambda: _running_task(stage, array), 60, "the next task runs")
     expect(following.array_task == "2", f"the next task is {following.shown_id}")
-    row = stage.wait_until(lambda: recorded(stage, task.job_id), 30, "accounting has the task's end")
+    row = stage.wait_until(lambda: _recorded_task(stage, task.job_id), 30, "accounting has the task's end")
     expect(row.array_job_id == array and row.array_task == "1", f"accounting has {row.shown_id}")
     for job in _tasks(stage, array):
         stage.backend.cancel(job.job_id)
@@ -100,6 +100,12 @@ def dependency_that_is_never_satisfied(stage: Stage) -> None:
 
 def _tasks(stage: Stage, array: int) -> list[Job]:
     return [job for job in stage.backend.queue(stage.user) if job.array_job_id == array and not job.state.terminal]
+
+
+def _recorded_task(stage: Stage, job_id: int) -> Job | None:
+    """The task's end in accounting, once its beginning has arrived there too (for a moment it may not have)."""
+    row = recorded(stage, job_id)
+    return row if row is not None and row.array_job_id is not None else None
 
 
 def _running_task(stage: Stage, array: int) -> Job | None:

@@ -92,6 +92,7 @@ def job_whose_node_fails(stage: Stage) -> None:
         expect(row.state is JobState.NODE_FAIL and node in row.nodes, f"accounting: {row.state} on {row.nodes}")
         down = stage.backend.nodes([node])
         expect(bool(down) and not down[0].usable, f"the node is {down}")
+        expect(bool(down[0].reason), f"nobody said why the node is down: {down}")
     finally:
         stage.restore_node(node)
     stage.wait_until(lambda: stage.backend.nodes([node])[0].usable or None, 60, "the node is back")

@@ -77,7 +77,10 @@ class Stage(Protocol):
         ...
 
     def wait_until(self, question: Callable[[], T | None], seconds: float, what: str) -> T:
-        """The first answer of `question` that is true. Raises `Broken` when `seconds` passed without one."""
+        """The first answer of `question` that is not None; `NoInformation` counts as none yet.
+
+        Raises `Broken` when `seconds` passed without one, and lets every other exception through.
+        """
         ...
 
     def preemptable(self, *, requeue: bool) -> tuple[str, ...]:
