@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from dev.cluster import PrivateCluster
+
 from chainwatch.slurm import CliBackend, Deadlines, NoInformation
 from chainwatch.slurm.contract import Broken, Can, Program
-from dev.cluster import PrivateCluster
 
 T = TypeVar("T")
 DAEMONS = {

@@ -182,6 +182,29 @@ _NODE_FLAGS = {
     "reboot_issued": "reboot_issued",
     "reboot": "reboot_requested",
 }
+_NODE_MARKS = {
+    "*": "not_responding",
+    "~": "powered_off",
+    "#": "powering_up",
+    "%": "powering_down",
+    "!": "powering_down",
+    "$": "maintenance",
+    "@": "reboot_requested",
+    "^": "reboot_issued",
+    "-": "planned",
+}
+"""sinfo's marks behind a state."""
+_DRAINING = frozenset({"drain", "drained", "drng", "draining"})
+_NODE_BASES = {
+    "alloc": "allocated",
+    "comp": "completing",
+    "mix": "mixed",
+    "unk": "unknown",
+    "drain": "idle",
+    "drained": "idle",
+    "drng": "allocated",
+    "draining": "allocated",
+}
 _REASON = re.compile(r"^(?P<text>.*?)(?:\s*\[(?P<by>[^@\]]*)@(?P<at>[^\]]*)\])?$", re.DOTALL)
 
 
@@ -191,22 +214,18 @@ def parse_nodes(text: str) -> tuple[Node, ...]:
 
 
 def node_state(text: str) -> tuple[str, frozenset[str]]:
-    """Base state and flags of `MIXED+DRAIN+PLANNED`, or of sinfo's `down*`, `idle~`, `drain`; lower case."""
-    word = text.strip().lower()
-    marks = {"*": "not_responding", "~": "powered_off", "#": "powering_up", "%": "powering_down", "$": "maintenance",
-             "@": "reboot_requested", "^": "reboot_issued", "!": "powering_down", "-": "planned"}  # fmt: skip
-    flags = set()
-    while word and word[-1] in marks:
-        flags.add(marks[word[-1]])
-        word = word[:-1]
-    base, *more = word.split("+")
+    """Base state and flags of `MIXED+DRAIN+PLANNED`, `DOWN*+DRAIN`, or of sinfo's `idle~` and `drain`; lower case."""
+    flags: set[str] = set()
+    words = []
+    for word in text.strip().lower().split("+"):
+        bare = word.rstrip("".join(_NODE_MARKS))
+        flags.update(_NODE_MARKS[mark] for mark in word[len(bare) :])
+        words.append(bare)
+    base, *more = words
     flags.update(_NODE_FLAGS.get(flag, flag) for flag in more)
-    if base in {"drained", "drng", "drain", "draining"}:
+    if base in _DRAINING:
         flags.add("drain")
-        base = "idle" if base in {"drained", "drain"} else "allocated"
-    return {"alloc": "allocated", "comp": "completing", "mix": "mixed", "unk": "unknown"}.get(base, base), frozenset(
-        flags
-    )
+    return _NODE_BASES.get(base, base), frozenset(flags)
 
 
 def _node(row: Mapping[str, str]) -> Node:

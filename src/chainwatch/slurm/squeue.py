@@ -120,11 +120,16 @@ def _job(row: Mapping[str, str], cluster: str) -> Job:
         dependency=strip_null(row["Dependency"]),
         directory=row["WorkDir"],
         command=strip_null(row["Command"]),
-        stdout=strip_null(row["StdOut"]),
-        stderr=strip_null(row["StdErr"]),
+        stdout=_log(row["StdOut"], row),
+        stderr=_log(row["StdErr"], row),
         cpus=int(cpus) if cpus.strip().isdigit() else None,
         gpus=count(row["tres-alloc"], "gres/gpu"),
     )
+
+
+def _log(text: str, row: Mapping[str, str]) -> str:
+    """The pattern; nothing where none was given. squeue then prints a name that is wrong for the task of an array."""
+    return "" if text == f"{row['WorkDir']}/slurm-{row['JobID']}.out" else strip_null(text)
 
 
 _NOT_STARTED = frozenset(
