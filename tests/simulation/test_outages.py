@@ -98,6 +98,7 @@ def test_every_call_can_be_interrupted_before_and_after_its_effect() -> None:
     lab = Lab()
     lab.script(batch(5))
     points: list[str] = []
+    deadly = ""
 
     def die_at(point: str) -> None:
         points.append(point)
@@ -105,7 +106,8 @@ def test_every_call_can_be_interrupted_before_and_after_its_effect() -> None:
             raise Killed
 
     lab.backend.interrupt = die_at
-    for deadly, jobs in (("submit:before", 0), ("submit:after", 1)):
+    for point, jobs in (("submit:before", 0), ("submit:after", 1)):
+        deadly = point
         with pytest.raises(Killed):
             lab.submit()
         assert len(lab.cluster.jobs) == jobs
