@@ -27,16 +27,21 @@ class Inventory(NamedTuple):
 
 
 class _Walk:
-    def __init__(self, wanted: Optional[str]) -> None:
+    def __init__(self, wanted: Optional[str], only: Optional[Layout] = None) -> None:
         self.wanted = wanted
+        self.only = only
+        """A layout that is not in the table: the user's own rule."""
         self.candidates: List[Candidate] = []
         self.pointers: Dict[str, Tuple[Layout, Pointer]] = {}
         self.visited: Set[Tuple[int, int]] = set()
         self.folders = 0
         self.truncated = False
 
+    def layouts(self, folder: Folder) -> List[Layout]:
+        return [self.only] if self.only is not None else list(layouts_for(folder, self.wanted))
+
     def owner(self, folder: Folder) -> Optional[Layout]:
-        layouts = list(layouts_for(folder, self.wanted))
+        layouts = self.layouts(folder)
         for layout in layouts:
             if layout.owns(folder):
                 return layout
@@ -50,7 +55,7 @@ class _Walk:
         self.folders += 1
         self.truncated = self.truncated or folder.overfull
         taken: Set[str] = set()
-        for layout in layouts_for(folder, self.wanted):
+        for layout in self.layouts(folder):
             for candidate in layout.inside(folder):
                 if candidate.name not in taken:
                     taken.add(candidate.name)
@@ -94,15 +99,15 @@ class _Walk:
         return True
 
 
-def take_inventory(path: str, wanted: Optional[str] = None) -> Inventory:
+def take_inventory(path: str, wanted: Optional[str] = None, only: Optional[Layout] = None) -> Inventory:
     """All checkpoints at or under `path` (absolute): of itself if it is one, else of everything below.
 
-    `wanted` restricts it to one format.
+    `wanted` restricts it to one format, `only` to a layout that is not in the table (the user's own rule).
 
     Raises:
         OSError: `path` is not there or cannot be listed.
     """
-    walk = _Walk(wanted)
+    walk = _Walk(wanted, only)
     if os.path.isdir(path):
         folder = Folder(path)
         layout = walk.owner(folder)
@@ -124,7 +129,8 @@ def _file(walk: _Walk, path: str) -> Inventory:
     for candidate in walk.candidates:
         if candidate.name == name:
             return _one(walk, candidate)
-    for layout in layouts_for(parent, walk.wanted):
+    layouts = walk.layouts(parent)
+    for layout in (*(each for each in layouts if each.named(name)), *layouts):
         if name in parent or (layout.named(name) and not parent.error):
             return _one(walk, layout.candidate(parent, name, None))
     os.stat(path)

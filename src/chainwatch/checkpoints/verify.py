@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from chainwatch.checkpoints.files import Finding, examine
 from chainwatch.checkpoints.files.base import human
 from chainwatch.checkpoints.formats.base import Candidate, Look, Pointer
 from chainwatch.checkpoints.inventory import Inventory, siblings, take_inventory
 from chainwatch.model.checkpoint import Checkpoint, Problem, RunReport, Status
+
+if TYPE_CHECKING:
+    from chainwatch.checkpoints.formats.custom import Rule
 
 SETTLE = 300.0
 """Seconds without a change after which an unfinished checkpoint counts as given up. Long enough for a rank that gathers
@@ -41,6 +44,7 @@ class Options(NamedTuple):
     settle: float = SETTLE
     examine: Callable[..., Finding] = examine
     progress: Optional[Callable[[int], None]] = None
+    custom: Optional[Rule] = None
 
 
 def verify(
@@ -51,6 +55,7 @@ def verify(
     settle: float = SETTLE,
     examine_file: Optional[Callable[..., Finding]] = None,
     progress: Optional[Callable[[int], None]] = None,
+    custom: Optional[Rule] = None,
 ) -> RunReport:
     """Judge the checkpoint at `path`, or every checkpoint under that run directory.
 
@@ -62,14 +67,15 @@ def verify(
         settle: seconds without a change after which an unfinished checkpoint is no longer in progress.
         examine_file: judges one file; a cache (`checkpoints.cache`) takes this place.
         progress: called with the number of bytes that a deep check has read.
+        custom: the user's own rule, for `format="custom"`.
 
     Raises:
         OSError: `path` is not there or cannot be read.
         ValueError: no such format.
     """
-    options = _options(deep, format, now, settle, examine_file, progress)
+    options = _options(deep, format, now, settle, examine_file, progress, custom)
     where = os.path.abspath(path)
-    inventory = take_inventory(where, format)
+    inventory = _inventory(where, options)
     judged = [judge(candidate, inventory, options) for candidate in inventory.candidates]
     judged.sort(key=_age)
     intact = [checkpoint for checkpoint in judged if checkpoint.intact]
@@ -90,17 +96,18 @@ def newest_intact(
     now: Optional[float] = None,
     settle: float = SETTLE,
     examine_file: Optional[Callable[..., Finding]] = None,
+    custom: Optional[Rule] = None,
 ) -> Optional[Checkpoint]:
     """The checkpoint to resume from: the intact one with the highest step, or None.
 
     Looks at the newest first and stops at the first intact one. Arguments and errors as for `verify`.
     """
-    return search(run_dir, _options(deep, format, now, settle, examine_file, None))[0]
+    return search(run_dir, _options(deep, format, now, settle, examine_file, None, custom))[0]
 
 
 def search(run_dir: str, options: Options) -> Tuple[Optional[Checkpoint], List[Checkpoint]]:
     """The newest intact checkpoint, and those that were judged on the way and are not intact."""
-    inventory = take_inventory(os.path.abspath(run_dir), options.format)
+    inventory = _inventory(os.path.abspath(run_dir), options)
     passed: List[Checkpoint] = []
     unnumbered = [judge(each, inventory, options) for each in inventory.candidates if each.step is None]
     best = max((each for each in unnumbered if each.intact), key=_age, default=None)
@@ -157,13 +164,27 @@ def _options(
     settle: float,
     examine_file: Optional[Callable[..., Finding]],
     progress: Optional[Callable[[int], None]],
+    custom: Optional[Rule] = None,
 ) -> Options:
-    if format is not None:
+    if format == "custom":
+        if custom is None:
+            raise ValueError("the format custom needs a rule: which files a checkpoint must have")
+    elif custom is not None:
+        raise ValueError(f"a custom rule is for the format custom, not for {format or 'one that is to be found'}")
+    elif format is not None:
         from chainwatch.checkpoints.formats import FORMATS
 
         if format not in FORMATS:
-            raise ValueError(f"no checkpoint format is called {format!r}; there are {', '.join(FORMATS)}")
-    return Options(deep, format, now, settle, examine_file or examine, progress)
+            raise ValueError(f"no checkpoint format is called {format!r}; there are {', '.join((*FORMATS, 'custom'))}")
+    return Options(deep, format, now, settle, examine_file or examine, progress, custom)
+
+
+def _inventory(path: str, options: Options) -> Inventory:
+    if options.custom is None:
+        return take_inventory(path, options.format)
+    from chainwatch.checkpoints.formats.custom import Custom
+
+    return take_inventory(path, None, Custom(options.custom))
 
 
 def _is_there(candidate: Candidate) -> bool:

@@ -13,9 +13,12 @@ import json
 import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
+from chainwatch.checkpoints.files import Finding, kind_of
 from chainwatch.checkpoints.files.base import grouped
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
 
+TYPED = (".pt", ".pth", ".safetensors", ".json", ".npz", ".npy", ".h5", ".hdf5", ".keras", ".msgpack", ".distcp")
+"""Endings that are as good as a promise."""
 MAX_JSON = 16 << 20
 
 
@@ -129,7 +132,7 @@ class Custom(Layout):
 
     def judge(self, candidate: Candidate, look: Look) -> None:
         if candidate.folder is None:
-            look.file(candidate.name)
+            _file(look, candidate.name)
             self._least(look, candidate.name, max((rule.min_bytes for rule in self.rule.files), default=1))
             return
         judged: Dict[str, bool] = {}
@@ -142,7 +145,7 @@ class Custom(Layout):
                 look.problem(pattern, "structure", f"{rule.exactly} files", f"{grouped(len(names))}")
             for name in names:
                 if name not in judged:
-                    judged[name] = look.file(name).ok
+                    judged[name] = _file(look, name).ok
                 if judged[name]:
                     self._least(look, name, rule.min_bytes)
         for key in self.rule.json:
@@ -167,6 +170,12 @@ class Custom(Layout):
             return
         if value != candidate.step:
             look.problem(rule.file, "step", f"{rule.key} {candidate.step}, as in the name", str(value)[:40])
+
+
+def _file(look: Look, name: str) -> Finding:
+    """Look into a file whose first bytes, or whose ending, say what it is; `.bin` may be anything."""
+    kind = kind_of("", look.candidate.root.head(name, 16) or b"")
+    return look.file(name, None if kind == "raw" and name.endswith(TYPED) else kind)
 
 
 def _matches(folder: Folder, parts: List[str], where: str) -> Iterable[str]:
