@@ -1,1 +1,7 @@
 """Verdict, history and policy to decision: pure functions."""
+
+from chainwatch.recovery.decide import Situation, decide
+from chainwatch.recovery.nodes import blamed
+from chainwatch.recovery.pending import needs_person
+
+__all__ = ["Situation", "blamed", "decide", "needs_person"]

@@ -1,0 +1,249 @@
+"""Verdict, history and policy to decision. Pure: the clock and everything known is handed in.
+
+The order of the rules is the policy: what proves the end of the chain first, then what only a person may undo, then
+what a retry cannot mend, then the budgets, then the waits, and last the checkpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from chainwatch.config.models import Chain
+from chainwatch.model.chain import Attempt, Decision, FromScratch, History, LeaveAlone, Rest, Resubmit, Stop, Wait
+from chainwatch.model.checkpoint import RunReport
+from chainwatch.model.verdict import Cause, Outcome, Retry, Verdict
+from chainwatch.recovery import backoff, budget, nodes, resume
+
+WRITER_PATIENCE = timedelta(minutes=30)
+"""How long a checkpoint may go on changing after its job ended before a person is told: a dead node's processes live on
+until its slurmd is back."""
+_LATER = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that a decision is made of."""
+
+    settings: Chain
+    history: History
+    checkpoints: RunReport | None
+    """None: the storage did not answer, or no directory is configured."""
+    now: datetime
+    partition_size: int | None = None
+    submissions_per_hour: int = 60
+
+
+def decide(s: Situation) -> Decision:
+    """What to do after the last attempt of the history, which has ended and was judged (or before the first one)."""
+    last = _last(s)
+    if last is None:
+        return _limits(s) or _resubmit(s, "first job of the chain")
+    verdict = last.verdict
+    assert verdict is not None
+    if verdict.outcome is Outcome.DONE:
+        return LeaveAlone(f"the chain is done: {verdict.sentence}")
+    asked = s.history.retried_at is not None and (last.ended is None or last.ended <= s.history.retried_at)
+    if not s.settings.recovery.enabled:
+        if asked:
+            return _limits(s) or _resubmit(s, "a person asked for it")
+        return Rest(
+            f"{verdict.sentence}; recovery is off for this chain",
+            f"`chainwatch retry {s.history.chain}` submits the next job; recovery: true lets chainwatch do it.",
+        )
+    if asked:
+        return _limits(s) or _incident(s) or _resubmit(s, "a person asked for it")
+    return (
+        _needs_a_person(s, verdict)
+        or _limits(s)
+        or _incident(s)
+        or _cannot_help(s, last, verdict)
+        or _budgets(s, verdict)
+        or _waits(s, last, verdict)
+        or _resubmit(s, verdict.sentence)
+    )
+
+
+def _last(s: Situation) -> Attempt | None:
+    attempts = budget.judged(s.history.attempts)
+    return attempts[-1] if attempts else None
+
+
+def _needs_a_person(s: Situation, verdict: Verdict) -> Decision | None:
+    chain = s.history.chain
+    if verdict.cause is Cause.CANCELLED_BY_OTHER:
+        return Rest(
+            f"{verdict.sentence}: chainwatch never undoes what an operator did",
+            f"ask them why; then `chainwatch retry {chain}`, or `chainwatch stop {chain}`.",
+        )
+    if verdict.cause is Cause.CANCELLED_BY_USER:
+        return Rest(
+            f"{verdict.sentence}: somebody wanted it to end",
+            f"`chainwatch retry {chain}` goes on; `chainwatch stop {chain}` ends the chain.",
+        )
+    if verdict.cause is Cause.COMPLETED:
+        return Rest(
+            f"{verdict.sentence}; it looks finished, but no configured rule proves it",
+            f"`chainwatch done {chain}` if it is finished, `chainwatch retry {chain}` if not; a `done:` rule decides "
+            "it next time.",
+        )
+    return None
+
+
+def _limits(s: Situation) -> Decision | None:
+    caps, history = s.settings.caps, s.history
+    raise_it = f"raise it in the configuration, then `chainwatch retry {history.chain}`."
+    if caps.attempts is not None and len(history.attempts) >= caps.attempts:
+        return Rest(f"the cap of {caps.attempts} attempts is reached", raise_it)
+    if caps.gpu_hours is not None and history.gpu_hours >= caps.gpu_hours:
+        return Rest(f"{history.gpu_hours:.1f} GPU-hours were used, the cap is {caps.gpu_hours:g}", raise_it)
+    if caps.until is not None:
+        until = caps.until if caps.until.tzinfo else caps.until.astimezone(UTC)
+        if s.now >= until:
+            return Rest(f"the end date {caps.until:%Y-%m-%d %H:%M} has passed", raise_it)
+    if history.submissions_last_hour >= s.submissions_per_hour:
+        return Wait(
+            s.now + timedelta(minutes=5),
+            f"{history.submissions_last_hour} jobs were submitted in the last hour, the cap",
+        )
+    return None
+
+
+def _incident(s: Situation) -> Decision | None:
+    if s.history.incident:
+        spread = timedelta(minutes=5) * (1 + backoff.jitter(s.history.chain, len(s.history.attempts)))
+        return Wait(s.now + spread, f"part of an incident of the cluster: {s.history.incident}")
+    return None
+
+
+def _cannot_help(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
+    if s.history.cohort_stopped:
+        return Stop(
+            f"the same failure stopped three chains of this template: {s.history.cohort_stopped}",
+            f"mend it once, then `chainwatch retry --cohort {s.history.chain}`.",
+        )
+    if verdict.cause is Cause.CHECKPOINT_CORRUPT:
+        return None  # an older checkpoint helps; see `resume.choose`
+    if verdict.cause is Cause.NUMERIC and s.settings.recovery.numeric_rollback and not _rolled_back(s):
+        return None
+    if verdict.retry is Retry.NO:
+        return Stop(
+            verdict.sentence,
+            _advice(verdict, f"mend it, then `chainwatch retry {s.history.chain}`."),
+        )
+    quick = [a for a in budget.window(s.history)[-2:] if _is_quick(s, a)]
+    if (
+        len(quick) == 2
+        and verdict.outcome is Outcome.FAILED
+        and quick[0].verdict is not None
+        and quick[0].verdict.fingerprint == verdict.fingerprint
+        and quick[0].step_after == last.step_after
+    ):
+        return Stop(
+            f"failed the same way twice within {_short(s.settings.recovery.quick_failure)} of the start, at the same "
+            f"place: {verdict.sentence}",
+            _advice(verdict, f"a third try would fail too: mend it, then `chainwatch retry {s.history.chain}`."),
+        )
+    return None
+
+
+def _budgets(s: Situation, verdict: Verdict) -> Decision | None:
+    policy, spent = s.settings.recovery, budget.count(s.history)
+    retry = f"`chainwatch explain {s.history.chain}` shows the evidence; `chainwatch retry {s.history.chain}` goes on."
+    if spent.fruitless_preemptions >= policy.preemptions_rest:
+        return Rest(
+            f"preempted {spent.fruitless_preemptions} times in a row without one new intact checkpoint",
+            f"save more often, or use a queue that is preempted less. {retry}",
+        )
+    if verdict.fingerprint and spent.same_failure > policy.retries_per_failure:
+        suspect = _suspect_checkpoint(s, spent)
+        if suspect:
+            why = f"{verdict.sentence}; every job that loaded {suspect} ended so, so the one before it is tried, once"
+            return _resubmit(s, why, avoid=frozenset({suspect}))
+        return Rest(
+            f"the same failure {spent.same_failure} times without saved progress: {verdict.sentence}",
+            _advice(verdict, retry),
+        )
+    if spent.spent > policy.retries:
+        return Rest(
+            f"{spent.spent} failovers without saved progress, the budget is {policy.retries}; last: {verdict.sentence}",
+            _advice(verdict, retry),
+        )
+    return None
+
+
+def _suspect_checkpoint(s: Situation, spent: budget.Budget) -> str | None:
+    """The checkpoint that all these equal failures loaded, if there is an intact one before it to try."""
+    loaded = {a.resumed_from for a in spent.window}
+    path = loaded.pop() if len(loaded) == 1 else None
+    if path is None or s.checkpoints is None:
+        return None
+    older = [c for c in s.checkpoints.checkpoints if c.intact and c.path != path]
+    return path if older else None
+
+
+def _waits(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
+    policy, spent = s.settings.recovery, budget.count(s.history)
+    fraction = backoff.jitter(s.history.chain, last.number)
+    pause = backoff.wait_after(verdict.cause, spent.spent, policy, fraction)
+    why = f"{verdict.sentence}; waits before the next try"
+    if verdict.retry is Retry.WAIT and not pause:
+        pause = backoff.wait_after(Cause.STORAGE, spent.spent, policy, fraction)
+    if spent.fruitless_preemptions >= policy.preemptions_alert:
+        pause = backoff.space_out(spent.fruitless_preemptions, policy, fraction)
+        why = f"preempted {spent.fruitless_preemptions} times in a row without a new intact checkpoint; spaced out"
+    until = (last.ended or s.now) + pause
+    return Wait(until, why) if until > s.now else None
+
+
+def _resubmit(s: Situation, why: str, avoid: frozenset[str] = frozenset()) -> Decision:
+    last = _last(s)
+    note = ""
+    if last is not None and last.verdict is not None and last.verdict.cause is Cause.NUMERIC:
+        avoid |= frozenset({last.resumed_from} if last.resumed_from else ())
+        note = "rolled back before the divergence"
+    choice = resume.choose(s.settings, s.checkpoints, s.history, avoid=avoid)
+    if isinstance(choice, resume.Nothing):
+        return Stop(f"{why}; {choice.why}" if why else choice.why, choice.advice)
+    if isinstance(choice, resume.NotYet):
+        long = last is not None and last.ended is not None and s.now - last.ended > WRITER_PATIENCE
+        return Wait(s.now + _LATER, choice.why, needs_person=long)
+    exclude = nodes.to_exclude(s.history, s.settings.recovery.nodes, s.now, s.partition_size)
+    extra = s.settings.recovery.sbatch if last is not None else ()
+    if last is not None and s.settings.recovery.fallback_sbatch and _preempted_in_vain(s):
+        extra = (*extra, *s.settings.recovery.fallback_sbatch)
+        note = "with the fallback options"
+    sentence = "; ".join(x for x in (why, choice.sentence or _scratch(choice), note) if x)
+    if exclude:
+        sentence += f"; keeps away from {', '.join(exclude)}"
+    return Resubmit(choice.resume, sentence, exclude, extra, choice.newer_bad)
+
+
+def _scratch(choice: resume.Choice) -> str:
+    return choice.resume.why if isinstance(choice.resume, FromScratch) else ""
+
+
+def _preempted_in_vain(s: Situation) -> bool:
+    attempts = budget.judged(s.history.attempts)[-s.settings.recovery.fallback_after :]
+    return len(attempts) == s.settings.recovery.fallback_after and all(
+        a.verdict is not None and a.verdict.cause is Cause.PREEMPTION and not a.saved_progress for a in attempts
+    )
+
+
+def _rolled_back(s: Situation) -> bool:
+    earlier = budget.window(s.history)[:-1]
+    return any(a.verdict is not None and a.verdict.cause is Cause.NUMERIC for a in earlier)
+
+
+def _is_quick(s: Situation, attempt: Attempt) -> bool:
+    start, end = attempt.job.start, attempt.ended
+    return start is not None and end is not None and end - start <= s.settings.recovery.quick_failure
+
+
+def _advice(verdict: Verdict, then: str) -> str:
+    return f"{verdict.advice.rstrip('. ')}; {then}" if verdict.advice else then
+
+
+def _short(span: timedelta) -> str:
+    minutes = span.total_seconds() / 60
+    return f"{minutes:g} min"

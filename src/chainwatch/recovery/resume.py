@@ -1,0 +1,113 @@
+"""From which checkpoint the next job resumes.
+
+No damaged one is taken while an intact one exists, and nothing starts from scratch silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from chainwatch.config.models import Chain
+from chainwatch.model.chain import FromCheckpoint, FromScratch, History, Resume
+from chainwatch.model.checkpoint import Checkpoint, RunReport, Status
+from chainwatch.model.verdict import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Resume from here, with what a naive resume would pick instead set aside where the config allows it."""
+
+    resume: Resume
+    newer_bad: tuple[Checkpoint, ...] = ()
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """The answer may change by itself: storage is silent, or somebody still writes."""
+
+    why: str
+    writer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Checkpoints exist (or existed) and none is intact: a person must look."""
+
+    why: str
+    advice: str
+
+
+def avoided(history: History) -> frozenset[str]:
+    """Checkpoints that jobs died of while loading them, though they look intact: bit rot without a checksum."""
+    return frozenset(
+        a.resumed_from
+        for a in history.attempts
+        if a.verdict is not None and a.verdict.cause is Cause.CHECKPOINT_CORRUPT and a.resumed_from is not None
+    )
+
+
+def choose(
+    settings: Chain, report: RunReport | None, history: History, *, avoid: frozenset[str] = frozenset()
+) -> Choice | NotYet | Nothing:
+    """Choose the checkpoint for the next job.
+
+    `report` None means that the storage did not answer: never a reason to start from scratch. Sources: design rule 3 of
+    what must never happen.
+    """
+    where = settings.checkpoints
+    if where is None:
+        return Choice(FromScratch("no checkpoint directory is configured: the script itself must find its checkpoint"))
+    if report is None:
+        return NotYet(f"the storage of {where.directory} does not answer")
+    avoid = avoid | avoided(history)
+    ordered = sorted(report.checkpoints, key=_order)
+    intact = [c for c in ordered if c.intact and c.path not in avoid]
+    newest = intact[-1] if intact else None
+    newer = [c for c in ordered if newest is None or _order(c) > _order(newest)]
+    writing = [c for c in newer if c.status is Status.IN_PROGRESS]
+    if writing:
+        return NotYet(f"{_name(writing[-1])} is still being written: {writing[-1].reason}", writer=True)
+    bad = tuple(c for c in newer if not c.intact or c.path in avoid)
+    if newest is not None:
+        sentence = f"resumes from {_name(newest)}"
+        if bad:
+            sentence += f", not from {_name(bad[-1])}, which is {_fault(bad[-1])}"
+        return Choice(FromCheckpoint(newest), bad, sentence)
+    existed = bool(ordered) or any(a.saved_after is not None for a in history.attempts)
+    if not existed:
+        return Choice(
+            FromScratch("no checkpoint exists yet"), (), "starts from the beginning: no checkpoint exists yet"
+        )
+    if where.from_scratch == "if_none_intact":
+        why = "no checkpoint is intact, and the configuration allows starting from scratch"
+        return Choice(FromScratch(why), bad, f"starts from the beginning: {why}")
+    found = f"{len(ordered)} checkpoint{'s' * (len(ordered) != 1)} in {report.path}, none intact"
+    if not ordered:
+        saved = max(a.saved_after for a in history.attempts if a.saved_after is not None)
+        found = f"step {saved} was saved in {report.path}, and now no checkpoint is there"
+    elif bad:
+        found += f" (newest: {_name(bad[-1])}: {bad[-1].reason})"
+    return Nothing(
+        found,
+        f"look at `chainwatch verify {report.path}`; mend or restore one, then `chainwatch retry {history.chain}`. To "
+        "start from the beginning set checkpoints.from_scratch: if_none_intact.",
+    )
+
+
+def settle_of(settings: Chain) -> timedelta:
+    return settings.checkpoints.settle if settings.checkpoints else timedelta(0)
+
+
+def _order(c: Checkpoint) -> tuple[int, float]:
+    return (-1 if c.step is None else c.step, c.modified)
+
+
+def _name(c: Checkpoint) -> str:
+    name = c.path.rstrip("/").rsplit("/", 1)[-1]
+    return name if c.step is None or str(c.step) in name else f"{name} (step {c.step})"
+
+
+def _fault(c: Checkpoint) -> str:
+    return str(c.status).replace("_", " ") if not c.intact else "intact to the eye, but a job died loading it"
