@@ -1,0 +1,131 @@
+"""sbatch's options, as words on a command line and as #SBATCH lines: enough to find, join and replace them.
+
+Option table: sbatch(1) of 20.11 to 26.05 (`sbatch.c`/`slurm_opt.c`, `has_arg`).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_SHORT = {
+    "A": "account", "a": "array", "B": "extra-node-info", "b": "begin", "C": "constraint", "c": "cpus-per-task",
+    "d": "dependency", "D": "chdir", "e": "error", "F": "nodefile", "G": "gpus", "i": "input", "J": "job-name",
+    "L": "licenses", "M": "clusters", "m": "distribution", "N": "nodes", "n": "ntasks", "o": "output",
+    "p": "partition", "q": "qos", "S": "core-spec", "t": "time", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+_FLAGS_SHORT = frozenset("hHIkOQsuvVW")
+_FLAGS = frozenset(
+    re.findall(
+        r"[\w-]+",
+        """contiguous disable-stdout-job-summary exact help hold ignore-pbs no-bell no-kill no-requeue overcommit
+        oversubscribe parsable quiet reboot requeue spread-job test-only usage use-min-nodes verbose version wait
+        wait-all-nodes consolidate-segments external-launcher""",
+    )
+)
+_OPTIONAL = frozenset({"exclusive", "get-user-env", "nice", "no-kill", "propagate", "resv-ports", "stepmgr"})
+"""Long options whose value is optional, so only ever attached by `=`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its long name and value (None for a flag)."""
+
+    name: str
+    value: str | None
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """`sbatch [options] SCRIPT [args]`, taken apart."""
+
+    options: tuple[Option, ...]
+    script: str | None
+    args: tuple[str, ...]
+
+    @property
+    def option_words(self) -> tuple[str, ...]:
+        return tuple(w for o in self.options for w in o.words)
+
+
+def parse(words: Sequence[str]) -> CommandLine:
+    """Take an sbatch command line (without `sbatch`) apart. Raises ValueError where an option's value is missing."""
+    options: list[Option] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word == "--":
+            index += 1
+            break
+        if not word.startswith("-") or word == "-":
+            break
+        taken, option = _one(words, index)
+        options.append(option)
+        index += taken
+    rest = list(words[index:])
+    return CommandLine(tuple(options), rest[0] if rest else None, tuple(rest[1:]))
+
+
+def _one(words: Sequence[str], index: int) -> tuple[int, Option]:
+    word = words[index]
+    if word.startswith("--"):
+        name, equals, value = word[2:].partition("=")
+        if equals:
+            return 1, Option(name, value, (word,))
+        if name in _FLAGS or name in _OPTIONAL:
+            return 1, Option(name, None, (word,))
+        return _with_next(words, index, name)
+    letter = word[1]
+    if letter in _FLAGS_SHORT:
+        if len(word) > 2 and letter != "k":
+            return 1, Option(letter, None, (word,))
+        return 1, Option(
+            {"H": "hold", "W": "wait", "Q": "quiet", "s": "oversubscribe"}.get(letter, letter), None, (word,)
+        )
+    name = _SHORT.get(letter, letter)
+    if len(word) > 2:
+        return 1, Option(name, word[2:].removeprefix("="), (word,))
+    return _with_next(words, index, name)
+
+
+def _with_next(words: Sequence[str], index: int, name: str) -> tuple[int, Option]:
+    if index + 1 >= len(words):
+        raise ValueError(f"sbatch's option {words[index]} needs a value")
+    return 2, Option(name, words[index + 1], (words[index], words[index + 1]))
+
+
+def script_options(text: str) -> tuple[Option, ...]:
+    """The options of a script's #SBATCH lines. Slurm reads them up to the first line that is no comment and not blank.
+
+    A line that cannot be taken apart is left to sbatch to complain about.
+    """
+    found: list[Option] = []
+    for number, line in enumerate(text.splitlines()):
+        if number and line.strip() and not line.lstrip().startswith("#"):
+            break
+        match = re.match(r"#SBATCH\s+(.*)", line)
+        if not match:
+            continue
+        try:
+            words = shlex.split(match.group(1), comments=True)
+            found.extend(parse(words).options)
+        except ValueError:
+            continue
+    return tuple(found)
+
+
+def last(options: Iterable[Option], name: str) -> str | None:
+    """The value that counts: the last one given. A flag counts as an empty string; None where it is absent."""
+    value: str | None = None
+    for option in options:
+        if option.name == name:
+            value = option.value or ""
+    return value
+
+
+def without(options: Iterable[Option], *names: str) -> tuple[str, ...]:
+    """The options as words again, all but those named."""
+    return tuple(w for o in options if o.name not in names for w in o.words)

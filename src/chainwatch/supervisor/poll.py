@@ -1,0 +1,92 @@
+"""One poll of one cluster: one squeue, and one sacct only when an attempt has ended, vanished, or must be looked up."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from chainwatch.model.clock import Clock
+from chainwatch.model.job import Job, Node, Snapshot, Source
+from chainwatch.slurm.backend import Backend, NoInformation
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What else must be asked, given the queue."""
+
+    ids: Collection[int] = ()
+    since: datetime | None = None
+    """Look for our tokens among everything of the user since then."""
+    nodes: Collection[str] = ()
+
+
+class Poller:
+    """Polls one cluster. Failures take capabilities away from the snapshot, and space out the next polls."""
+
+    def __init__(
+        self, backend: Backend, clock: Clock, user: str | None, interval: timedelta, rng: random.Random
+    ) -> None:
+        self.backend = backend
+        self._clock = clock
+        self._user = user
+        self._interval = interval
+        self._rng = rng
+        self._failures = 0
+        self.last_good: dict[Source, datetime] = {}
+        self.errors: dict[Source, int] = {}
+        self.seconds: dict[Source, float] = {}
+
+    def poll(self, wanted: Callable[[Sequence[Job] | None], Wanted]) -> Snapshot:
+        """Ask the queue, then what `wanted` (given the queue, None if it did not answer) calls for."""
+        now = self._clock.now()
+        answered: set[Source] = set()
+        failed: dict[Source, str] = {}
+        jobs: Sequence[Job] | None = None
+
+        def ask[T](source: Source, question: Callable[[], T]) -> T | None:
+            began = self._clock.monotonic()
+            try:
+                answer = question()
+            except NoInformation as e:
+                failed[source] = str(e)
+                self.errors[source] = self.errors.get(source, 0) + 1
+                return None
+            finally:
+                self.seconds[source] = self._clock.monotonic() - began
+            answered.add(source)
+            self.last_good[source] = now
+            return answer
+
+        jobs = ask(Source.QUEUE, lambda: self.backend.queue(self._user))
+        self._failures = 0 if jobs is not None else self._failures + 1
+        want = wanted(jobs)
+        records: list[Job] = []
+        nodes: Sequence[Node] = ()
+        if want.ids:
+            records += ask(Source.ACCOUNTING, lambda: self.backend.accounting(want.ids)) or ()
+        if want.since is not None and Source.ACCOUNTING not in failed:
+            since = want.since
+            records += ask(Source.ACCOUNTING, lambda: self.backend.accounting(since=since, user=self._user)) or ()
+        if Source.ACCOUNTING in failed:
+            answered.discard(Source.ACCOUNTING)
+        if want.nodes and jobs is not None:
+            nodes = ask(Source.NODES, lambda: self.backend.nodes(want.nodes)) or ()
+        return Snapshot(
+            cluster=self.backend.name,
+            taken=now,
+            jobs=tuple(jobs or ()),
+            records=tuple(dict.fromkeys(records)),
+            nodes=tuple(nodes),
+            answered=frozenset(answered),
+            failed=failed,
+        )
+
+    def pause(self) -> timedelta:
+        """How long to wait before the next poll: the interval, doubled for each failure in a row up to ten minutes,
+        stretched where the controller is slow, with a fifth of jitter so that users do not poll in step."""
+        base = self._interval * float(2 ** min(self._failures, 6))
+        base = max(self._interval, min(base, timedelta(minutes=10)))
+        slow = timedelta(seconds=20 * self.seconds.get(Source.QUEUE, 0.0)) if not self._failures else timedelta(0)
+        return max(base, slow) * (0.9 + 0.2 * self._rng.random())

@@ -1,0 +1,68 @@
+"""How the loop looks at users' storage: through a protocol, since storage may hang and the loop must not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from chainwatch.config.models import Chain
+from chainwatch.model.checkpoint import RunReport
+from chainwatch.model.job import Job
+from chainwatch.model.verdict import Completion, EndRecord, LogEvidence, Progress, Proof
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """No answer (yet): storage is slow or hangs, or the work still goes on. Nothing may be concluded."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """What one attempt left behind in files."""
+
+    logs: LogEvidence = LogEvidence(readable=False, problem="not read")
+    progress: Progress = Progress()
+    completion: Completion = Completion(Proof.UNKNOWN)
+    end_records: tuple[EndRecord, ...] = ()
+    digest: str = ""
+    """Digest of the batch script as it is now."""
+    commit: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One chain's files, as the readers need to know them."""
+
+    chain: str
+    settings: Chain
+    directory: str
+    """Absolute working directory of the job."""
+
+
+class Readers(Protocol):
+    """Reads of user storage. Each call returns within a second or two; a longer read goes on and is fetched by asking
+    again with the same arguments."""
+
+    def checkpoints(self, place: Place, *, settle: timedelta, fresh: bool = True) -> RunReport | Silent | None:
+        """What lies in the checkpoint directory. None where none is configured.
+
+        `settle`: how long an unfinished checkpoint must not have changed to count as incomplete; zero where no writer can
+        live any more. `fresh` False: a report of a recent tick will do.
+        """
+        ...
+
+    def left_behind(self, place: Place, job: Job, *, now: datetime) -> LeftBehind | Silent:
+        """Logs, progress, completion marks and end records of one attempt."""
+        ...
+
+    def progress(self, place: Place, job: Job, *, now: datetime) -> Progress | Silent:
+        """How far a running attempt is; cheap, asked in every poll."""
+        ...
+
+    def close(self) -> None:
+        """End whatever still reads."""
+        ...

@@ -1,0 +1,116 @@
+"""Which jobs of the queue belong to which chain. Pure.
+
+Three ways, strongest first: our tag in the job's comment; the id of an attempt that is not over (also under a new submit
+time: a requeue) or of a job that we just submitted; and the chain's match rule, for jobs that somebody else submitted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from chainwatch.actions.tag import find
+from chainwatch.model.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a chain's jobs, for recognising the next one."""
+
+    chain: str
+    user: str
+    ids: Mapping[int, datetime | None]
+    """Raw ids of attempts that are not over, with their submit time (None for a submission that was not seen yet)."""
+    tokens: frozenset[str] = frozenset()
+    """Tokens of this chain's submissions."""
+    array_id: int | None = None
+    array_task: str | None = None
+    """A task of an array that is one chain a task; None with `array_id`: the whole array is the chain."""
+    name: str = ""
+    directory: str = ""
+    command: str = ""
+    rule: str | None = None
+    """`name`, `script`, `directory` or `name+directory`: adopt a job of the same user that matches. None: never."""
+    adopt_after: datetime | None = None
+    """Only jobs submitted after this are adopted by rule."""
+
+
+def assign(jobs: Iterable[Job], chains: Sequence[Known], instance: str) -> dict[str, tuple[Job, ...]]:
+    """Jobs of the queue by chain, oldest submission first. A job that fits several chains by rule goes to none."""
+    by_token = {token: known for known in chains for token in known.tokens}
+    by_id: dict[int, list[Known]] = defaultdict(list)
+    for known in chains:
+        for job_id in known.ids:
+            by_id[job_id].append(known)
+    by_array: dict[int, list[Known]] = defaultdict(list)
+    for known in chains:
+        if known.array_id is not None:
+            by_array[known.array_id].append(known)
+    found: dict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        owner = _owner(job, chains, by_token, by_id, by_array, instance)
+        if owner is not None:
+            found[owner].append(job)
+    return {chain: tuple(sorted(js, key=lambda j: (j.attempt.submitted, j.job_id))) for chain, js in found.items()}
+
+
+def _owner(
+    job: Job,
+    chains: Sequence[Known],
+    by_token: Mapping[str, Known],
+    by_id: Mapping[int, list[Known]],
+    by_array: Mapping[int, list[Known]],
+    instance: str,
+) -> str | None:
+    tag = find(job.comment)
+    if tag is not None and tag.token in by_token and _same_task(job, by_token[tag.token]):
+        return by_token[tag.token].chain
+    if job.array_job_id is not None:
+        for known in by_array.get(job.array_job_id, ()):
+            if _same_task(job, known):
+                return known.chain
+    for known in by_id.get(job.job_id, ()):
+        submitted = known.ids[job.job_id]
+        if submitted is None or submitted == job.attempt.submitted or _looks_alike(job, known):
+            return known.chain
+    if tag is not None and tag.instance != instance:
+        return None  # another state directory looks after it
+    return _by_rule(job, chains)
+
+
+def _same_task(job: Job, known: Known) -> bool:
+    return known.array_task is None or job.array_task == known.array_task
+
+
+def _looks_alike(job: Job, known: Known) -> bool:
+    """The same id under a new submit time is a requeue only if it is the same user's job of the same name: ids are
+    reused."""
+    return job.user == known.user and (not known.name or job.name == known.name)
+
+
+def _by_rule(job: Job, chains: Sequence[Known]) -> str | None:
+    if job.state.terminal:
+        return None
+    fitting = [known for known in chains if _fits(job, known)]
+    if len(fitting) > 1:
+        fitting = [known for known in fitting if known.command and known.command == job.command]
+    return fitting[0].chain if len(fitting) == 1 else None
+
+
+def _fits(job: Job, known: Known) -> bool:
+    if known.rule is None or known.array_id is not None or job.user != known.user:
+        return False
+    if known.adopt_after is not None and job.attempt.submitted < known.adopt_after:
+        return False
+    parts = {
+        "name": (job.name, known.name),
+        "directory": (job.directory, known.directory),
+        "script": (_script(job.command), _script(known.command)),
+    }
+    return all(parts[p][0] and parts[p][0] == parts[p][1] for p in known.rule.split("+"))
+
+
+def _script(command: str) -> str:
+    return command.split(" ", 1)[0]
