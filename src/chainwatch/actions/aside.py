@@ -49,9 +49,7 @@ def set_aside(store: Store, checkpoint: Checkpoint, chain: str | None, why: str,
     return moves
 
 
-def mend_pointer(
-    store: Store, run: str, newest: Checkpoint, chain: str | None, why: str, now: datetime
-) -> Move | None:
+def mend_pointer(store: Store, run: str, newest: Checkpoint, chain: str | None, why: str, now: datetime) -> Move | None:
     """Make the framework's pointer file name `newest`. None where the format has none, or it is right already."""
     name = _POINTERS.get(newest.format)
     if name is None:

@@ -34,9 +34,12 @@ def _intent(row: Row[Any]) -> Intent:
 
 class Intents(Database):
     def begin_intent(
-        self, lease: Lease, chain: str, kind: IntentKind, token: str, payload: Mapping[str, Any], now: datetime
+        self, lease: Lease | None, chain: str, kind: IntentKind, token: str, payload: Mapping[str, Any], now: datetime
     ) -> Intent:
         """Write down what is about to be done. `token` is unique for ever.
+
+        Without a lease only for the first job of a chain that no daemon knows yet (`chainwatch sbatch`): the chain and its
+        intent then appear in one transaction, and whoever has the lease settles it if the caller dies.
 
         Raises LeaseLost (also where the lease has run out at `now`), and IntentOpen if the chain has another submission
         whose outcome is not known.
@@ -54,7 +57,7 @@ class Intents(Database):
                     created=now,
                     payload=dict(payload),
                     status=IntentStatus.OPEN,
-                    epoch=lease.epoch,
+                    epoch=lease.epoch if lease else 0,
                     absent_rounds=0,
                     note="",
                 )
@@ -71,7 +74,7 @@ class Intents(Database):
         if other is not None:
             raise IntentOpen(f"{chain} has the open submission {other}: its outcome must be known before the next one")
 
-    def mark_tried(self, lease: Lease, intent: Intent, now: datetime) -> Intent:
+    def mark_tried(self, lease: Lease | None, intent: Intent, now: datetime) -> Intent:
         """The effect is tried from now on and may have happened from here; earlier looks for it count no more.
 
         Raises LeaseLost and IntentClosed: then do not try.
@@ -81,7 +84,7 @@ class Intents(Database):
 
     def close_intent(
         self,
-        lease: Lease,
+        lease: Lease | None,
         intent: Intent,
         status: IntentStatus,
         now: datetime,

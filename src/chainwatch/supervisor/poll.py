@@ -6,10 +6,13 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from chainwatch.model.clock import Clock
 from chainwatch.model.job import Job, Node, Snapshot, Source
 from chainwatch.slurm.backend import Backend, NoInformation
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Poller:
         failed: dict[Source, str] = {}
         jobs: Sequence[Job] | None = None
 
-        def ask[T](source: Source, question: Callable[[], T]) -> T | None:
+        def ask(source: Source, question: Callable[[], T]) -> T | None:
             began = self._clock.monotonic()
             try:
                 answer = question()

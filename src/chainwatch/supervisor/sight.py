@@ -32,7 +32,7 @@ class Known:
     directory: str = ""
     command: str = ""
     rule: str | None = None
-    """`name`, `script`, `directory` or `name+directory`: adopt a job of the same user that matches. None: never."""
+    """Parts joined by `+` (`name`, `directory`, `script`, `command`) that must match to adopt a job. None: never."""
     adopt_after: datetime | None = None
     """Only jobs submitted after this are adopted by rule."""
 
@@ -108,6 +108,7 @@ def _fits(job: Job, known: Known) -> bool:
         "name": (job.name, known.name),
         "directory": (job.directory, known.directory),
         "script": (_script(job.command), _script(known.command)),
+        "command": (job.command, known.command),
     }
     return all(parts[p][0] and parts[p][0] == parts[p][1] for p in known.rule.split("+"))
 

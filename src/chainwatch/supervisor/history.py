@@ -1,0 +1,63 @@
+"""The past of a chain, as `decide` needs it, from what the store remembers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from chainwatch.model.chain import Attempt, History
+from chainwatch.model.job import Job
+from chainwatch.store.records import ChainRecord
+from chainwatch.supervisor.house import House
+
+
+def of(house: House, record: ChainRecord, now: datetime, *, incident: str = "", cohort: str = "") -> History:
+    """Everything known of the chain's past at `now`."""
+    attempts = without_duplicates(house.store.attempts(record.name), record)
+    return History(
+        chain=record.name,
+        attempts=attempts,
+        retried_at=record.retried_at,
+        submissions_last_hour=house.store.submissions_since(now - timedelta(hours=1)),
+        excluded=tuple(house.store.excluded(now, record.name)),
+        gpu_hours=sum(gpu_hours(a, now) for a in attempts),
+        cohort_stopped=cohort,
+        incident=incident,
+    )
+
+
+def without_duplicates(attempts: tuple[Attempt, ...], record: ChainRecord) -> tuple[Attempt, ...]:
+    """The attempts that tell of the chain: those of our own jobs that we cancelled while pending do not."""
+    ours = record.facts.get("ended_by_us")
+    if not isinstance(ours, dict):
+        return attempts
+    return tuple(a for a in attempts if not (a.job.start is None and str(a.job.attempt) in ours))
+
+
+def gpu_hours(attempt: Attempt, now: datetime) -> float:
+    """GPU-hours of one attempt; where Slurm names no GPUs, none are counted."""
+    start = attempt.job.start
+    if start is None or not attempt.job.gpus:
+        return 0.0
+    return attempt.job.gpus * max((attempt.ended or now) - start, timedelta(0)) / timedelta(hours=1)
+
+
+def met(attempts: tuple[Attempt, ...], job: Job, record: ChainRecord, *, ours: bool) -> Attempt:
+    """The attempt that this job is: the known one with newer facts, or the chain's next."""
+    for known in reversed(attempts):
+        if known.job.attempt == job.attempt:
+            return replace(known, job=_newest(known.job, job))
+    return Attempt(
+        job=job,
+        number=(attempts[-1].number if attempts else 0) + 1,
+        ours=ours,
+        step_before=record.step,
+        saved_before=record.saved_step,
+        script_digest=record.script_digest,
+    )
+
+
+def _newest(known: Job, seen: Job) -> Job:
+    """What is seen now, with every gap filled from what was known: a PreemptTime is never forgotten."""
+    merged = seen.merged(known)
+    return merged if merged.state is seen.state or known.state.terminal else replace(merged, state=seen.state)

@@ -1,0 +1,56 @@
+"""What the loop and each chain's step work with: handed in once, so that everything can be replaced in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from chainwatch.actions.audit import Audit
+from chainwatch.config.models import Chain, Config
+from chainwatch.model.clock import Clock
+from chainwatch.slurm.backend import Backend
+from chainwatch.store import Store
+from chainwatch.store.records import ChainRecord, Lease
+from chainwatch.supervisor.environments import of_chain
+from chainwatch.supervisor.readers import Readers
+
+Say = Callable[[str, ChainRecord, Mapping[str, object]], None]
+"""Told one human sentence per chain that changed, with the facts behind it (cause, attempt, decision …)."""
+
+
+def silent(sentence: str, record: ChainRecord, facts: Mapping[str, object]) -> None:
+    del sentence, record, facts
+
+
+def on_disk(path: str) -> bytes:
+    """The bytes of a batch script. Raises OSError."""
+    return Path(path).read_bytes()
+
+
+@dataclass(slots=True)
+class House:
+    """One daemon's world."""
+
+    store: Store
+    lease: Lease
+    state: Path
+    config: Config
+    backends: Mapping[str, Backend]
+    readers: Readers
+    clock: Clock
+    audit: Audit
+    user: str
+    say: Say = silent
+    observe_only: bool = False
+    """`--observe`: no chain acts, whatever its mode."""
+    paused_by_site: str = ""
+    """Why the site stopped all actions (its PAUSE file); empty otherwise."""
+    read_script: Callable[[str], bytes] = on_disk
+    environment: Callable[[ChainRecord, Chain], tuple[tuple[str, str], ...]] = of_chain
+    """The environment of the next sbatch call. Raises `EnvironmentUnusable`."""
+
+    @property
+    def settle(self) -> timedelta:
+        return self.config.settle

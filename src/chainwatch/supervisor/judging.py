@@ -1,0 +1,92 @@
+"""From an end to a verdict: gather what the attempt left behind, and diagnose it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from chainwatch.config.models import Chain
+from chainwatch.diagnosis import diagnose
+from chainwatch.model.chain import Attempt
+from chainwatch.model.checkpoint import RunReport
+from chainwatch.model.job import JobState, Snapshot, Source
+from chainwatch.model.verdict import Evidence, LogEvidence, Progress
+from chainwatch.store.records import ChainRecord
+from chainwatch.supervisor.ends import Ended
+from chainwatch.supervisor.house import House
+from chainwatch.supervisor.readers import LeftBehind, Place, Silent
+
+_WRITERS_LIVE_ON = frozenset({JobState.NODE_FAIL, JobState.UNKNOWN, JobState.BOOT_FAIL})
+"""Ends after which the job's processes may go on writing: nobody told them."""
+
+
+def settle_after(job_state: JobState, settings: Chain) -> timedelta:
+    """How long an unfinished checkpoint must not have changed before it counts as incomplete: no time at all where every
+    writer is surely gone."""
+    if settings.checkpoints is None or job_state not in _WRITERS_LIVE_ON:
+        return timedelta(0)
+    return settings.checkpoints.settle
+
+
+def judge(
+    house: House,
+    record: ChainRecord,
+    settings: Chain,
+    place: Place,
+    attempt: Attempt,
+    end: Ended,
+    snapshot: Snapshot,
+    now: datetime,
+    *,
+    patient: bool = False,
+) -> tuple[Attempt, Evidence] | None:
+    """The attempt with its verdict, and the evidence behind it. None: storage is still being read, and `patient`."""
+    job = end.job if not end.requeued else replace(end.job, state=_closed(end.job.state))
+    left = house.readers.left_behind(place, job, now=now)
+    report = house.readers.checkpoints(place, settle=settle_after(job.state, settings))
+    if patient and (isinstance(left, Silent) or isinstance(report, Silent)):
+        return None
+    if isinstance(left, Silent):
+        left = LeftBehind(logs=LogEvidence(readable=False, problem=left.why))
+    seen = report if isinstance(report, RunReport) else None
+    saved = seen.newest_intact.step if seen and seen.newest_intact else None
+    step = max((s for s in (left.progress.step, saved) if s is not None), default=None)
+    progress: Progress = replace(left.progress, saved_step=saved, step=step)
+    evidence = Evidence(
+        job=job,
+        sources=snapshot.answered,
+        logs=left.logs,
+        progress=progress,
+        completion=left.completion,
+        nodes=tuple(n for n in snapshot.nodes if n.name in job.nodes),
+        checkpoints=seen,
+        resumed_from=attempt.resumed_from,
+        end_records=left.end_records,
+        ended_by_us=str(record.facts.get("ended_by_us", {}).get(str(job.attempt), ""))
+        if isinstance(record.facts.get("ended_by_us"), dict)
+        else "",
+        first_seen_step=attempt.step_before,
+        chain_user=house.user,
+    )
+    verdict = diagnose(evidence)
+    if Source.ACCOUNTING not in snapshot.answered and not end.complete:
+        verdict = replace(verdict, weaker=(*verdict.weaker, "accounting gave no steps of this job"))
+    resumed = attempt.resumed_from or next((r.resumed_from for r in left.end_records if r.resumed_from), None)
+    saved_after = saved if saved is not None else attempt.saved_before
+    judged = replace(
+        attempt,
+        job=job,
+        verdict=verdict,
+        ended=job.end or now,
+        step_after=progress.step,
+        saved_after=saved_after,
+        resumed_from=resumed,
+        script_digest=left.digest or attempt.script_digest,
+        commit=left.commit or attempt.commit,
+    )
+    return judged, evidence
+
+
+def _closed(state: JobState) -> JobState:
+    """A requeued attempt's row may still show a live word; it is over all the same."""
+    return state if state.terminal else JobState.REQUEUED

@@ -1,0 +1,287 @@
+"""The loop: poll each cluster, take one step for each chain, sleep. It keeps nothing that the store does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from chainwatch.actions import aside
+from chainwatch.actions.tag import short_instance
+from chainwatch.alerts.message import Kind, body
+from chainwatch.config.models import Chain, Config
+from chainwatch.diagnosis.incidents import Incident, find_cohorts, find_incident
+from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
+from chainwatch.model.job import Job, Snapshot, Source
+from chainwatch.slurm.backend import NoInformation
+from chainwatch.store.errors import LeaseLost, StoreError
+from chainwatch.store.records import ChainRecord, IntentKind, Origin
+from chainwatch.supervisor.chain import ChainStep, Scene
+from chainwatch.supervisor.house import House
+from chainwatch.supervisor.poll import Poller, Wanted
+from chainwatch.supervisor.sight import Known, assign
+
+LEASE_TTL = timedelta(minutes=5)
+BLIND_AFTER = timedelta(minutes=15)
+"""Without one good squeue for this long, people are told that chainwatch is blind."""
+LOOK_BACK = timedelta(minutes=10)
+"""How far before a doubtful submission its token is looked for in accounting."""
+_RECENT_TOKENS = 5
+
+
+class Supervisor:
+    """One daemon's loop over its house."""
+
+    def __init__(self, house: House, pollers: Mapping[str, Poller]) -> None:
+        self.house = house
+        self.pollers = pollers
+        self._step = ChainStep(house)
+        self._accounting: dict[str, bool] = {}
+        self._blind_since: dict[str, datetime] = {}
+        self.last_tick: datetime | None = None
+
+    # -- the loop
+
+    def run(self, stopped: Callable[[], bool], between: Callable[[], None] = lambda: None) -> None:
+        """Tick until `stopped()`. `between` is called after each tick (alerts, notifications, reload).
+
+        Raises LeaseLost when another daemon took over, StoreError when the database fails: both mean stop.
+        """
+        while not stopped():
+            self.tick()
+            between()
+            if not stopped():
+                self._sleep(self.pause(), stopped)
+
+    def pause(self) -> timedelta:
+        """Until the next tick: the shortest pause that any cluster's poller asks for."""
+        return min((p.pause() for p in self.pollers.values()), default=self.house.config.poll)
+
+    def _sleep(self, span: timedelta, stopped: Callable[[], bool]) -> None:
+        """Sleep in pieces that keep the lease fresh and see a stop at once."""
+        clock = self.house.clock
+        end = clock.monotonic() + span.total_seconds()
+        while not stopped() and (left := end - clock.monotonic()) > 0:
+            clock.sleep(min(left, LEASE_TTL.total_seconds() / 4))
+            self._renew()
+
+    def _renew(self) -> None:
+        self.house.lease = self.house.store.renew_lease(self.house.lease, LEASE_TTL, self.house.clock.now())
+
+    # -- one tick
+
+    def tick(self) -> None:
+        """One pass over everything. A chain whose step fails is told about, and does not stop the others."""
+        self._renew()
+        now = self.house.clock.now()
+        aside.settle(self.house.store, now)
+        self.adopt_configuration(self.house.config)
+        chains = self.house.store.chains()
+        past = {c.name: self.house.store.attempts(c.name) for c in chains}
+        incident, cohorts = self._together(chains, past, now)
+        for name, poller in self.pollers.items():
+            mine = [c for c in chains if c.cluster == name]
+            known = [self._known(c, past[c.name]) for c in mine]
+            snapshot = poller.poll(lambda jobs, m=mine, k=known: self._wanted(jobs, m, k, past))  # type: ignore[misc]
+            self._sight(name, snapshot, now)
+            seen = assign(snapshot.jobs, known, short_instance(self.house.store.instance))
+            for record in mine:
+                self._one(record, snapshot, seen.get(record.name, ()), incident, cohorts)
+        self.last_tick = now
+
+    def _one(
+        self,
+        record: ChainRecord,
+        snapshot: Snapshot,
+        jobs: tuple[Job, ...],
+        incident: Incident | None,
+        cohorts: Mapping[str, str],
+    ) -> None:
+        now = self.house.clock.now()
+        scene = Scene(
+            snapshot,
+            jobs,
+            incident=incident.sentence() if incident and record.name in incident.chains else "",
+            cohort=cohorts.get(_template(record), ""),
+            accounting=self._accounting.get(record.cluster, True),
+        )
+        try:
+            self._step.take(record, scene)
+        except (LeaseLost, StoreError):
+            raise
+        except Exception as e:  # noqa: BLE001 - one chain must not stop the others
+            self._broken(record, e, now)
+
+    def _broken(self, record: ChainRecord, error: Exception, now: datetime) -> None:
+        """A step that fails is a fault of ours (or of the chain's settings): told once, and tried again next tick."""
+        why = f"{type(error).__name__}: {error}"
+        self.house.say(f"this chain's step failed and is tried again: {why}", record, {"error": why, "exc_info": error})
+        with self.house.store.transaction(self.house.lease):
+            self.house.store.owe(
+                record.name,
+                f"{record.name}:broken:{type(error).__name__}",
+                "critical",
+                f"{record.name}: chainwatch cannot look after this chain",
+                body(
+                    Kind.PERSON, why=why, wants="look at the daemon's log", command=f"chainwatch explain {record.name}"
+                ),
+                now,
+            )
+            self.house.store.bump("step_errors", {"chain": record.name})
+
+    # -- what to ask Slurm for
+
+    def _known(self, record: ChainRecord, attempts: Sequence[Attempt]) -> Known:
+        settings = Chain.model_validate(record.settings)
+        ids: dict[int, datetime | None] = {a.job.job_id: a.job.attempt.submitted for a in attempts if a.verdict is None}
+        last = attempts[-1] if attempts else None
+        if last is not None:
+            ids.setdefault(last.job.job_id, last.job.attempt.submitted)
+        expected = record.facts.get("expected")
+        if isinstance(expected, Mapping):
+            ids[int(expected["job_id"])] = None
+        array = record.facts.get("array")
+        array = array if isinstance(array, Mapping) else {}
+        intents = self.house.store.intents(record.name, last=_RECENT_TOKENS)
+        rule: str | None = None
+        if record.desired is not Desired.DONE and record.state is not ChainState.DONE and last is not None:
+            watching = record.mode is Mode.OBSERVE or self.house.observe_only
+            rule = "name+directory" if watching else "name+directory+command"
+            if settings.resubmitter.by != "none":
+                rule = settings.resubmitter.match
+        return Known(
+            chain=record.name,
+            user=last.job.user if last else self.house.user,
+            ids=ids,
+            tokens=frozenset(i.token for i in intents if i.kind is IntentKind.SUBMIT),
+            array_id=array.get("id"),
+            array_task=None if array.get("task") is None else str(array["task"]),
+            name=last.job.name if last else "",
+            directory=last.job.directory if last else "",
+            command=last.job.command if last else "",
+            rule=rule,
+            adopt_after=last.job.attempt.submitted if last else None,
+        )
+
+    def _wanted(
+        self,
+        jobs: Sequence[Job] | None,
+        chains: Sequence[ChainRecord],
+        known: Sequence[Known],
+        past: Mapping[str, Sequence[Attempt]],
+    ) -> Wanted:
+        """Accounting is asked for attempts that are not over in our book and not alive in the queue, and for tokens of
+        submissions whose outcome is not known."""
+        live = {j.attempt for j in jobs or () if not j.state.terminal}
+        listed = {j.job_id for j in jobs or ()} | {j.array_job_id for j in jobs or ()}
+        ids: set[int] = set()
+        nodes: set[str] = set()
+        since: datetime | None = None
+        for record in chains:
+            for attempt in past[record.name]:
+                if attempt.verdict is None and attempt.job.attempt not in live:
+                    ids.add(attempt.job.job_id)
+                    nodes.update(attempt.job.nodes)
+            expected = record.facts.get("expected")
+            if isinstance(expected, Mapping) and expected["job_id"] not in listed:
+                ids.add(int(expected["job_id"]))
+            for intent in self.house.store.open_intents(record.name):
+                if intent.kind is IntentKind.SUBMIT and intent.tried_at is not None:
+                    moment = intent.tried_at - LOOK_BACK
+                    since = moment if since is None or moment < since else since
+        tokens = {t for k in known for t in k.tokens}
+        for job in jobs or ():
+            if job.state.terminal and any(t in job.comment for t in tokens) and job.attempt not in {
+                a.job.attempt for attempts in past.values() for a in attempts if a.verdict is not None
+            }:  # fmt: skip
+                ids.add(job.job_id)
+                nodes.update(job.nodes)
+        return Wanted(ids=sorted(ids), since=since, nodes=sorted(nodes))
+
+    def _sight(self, cluster: str, snapshot: Snapshot, now: datetime) -> None:
+        """Tell people when Slurm has been silent for long, and when it speaks again."""
+        store = self.house.store
+        key = f"blind:{cluster}"
+        if snapshot.knows(Source.QUEUE):
+            self._blind_since.pop(cluster, None)
+            store.recover(key, now)
+            if cluster not in self._accounting:
+                try:
+                    self._accounting[cluster] = self.pollers[cluster].backend.info().accounting
+                except NoInformation:
+                    pass
+            return
+        since = self._blind_since.setdefault(cluster, now)
+        if now - since >= BLIND_AFTER:
+            why = snapshot.failed.get(Source.QUEUE, "")
+            store.owe(
+                None,
+                key,
+                "critical",
+                f"{cluster}: Slurm has not answered for {int((now - since).total_seconds() // 60)} minutes",
+                body(Kind.BLIND, why=why, did="nothing: silence is never read as an answer", command="scontrol ping"),
+                now,
+            )
+
+    # -- chains failing together
+
+    def _together(
+        self, chains: Sequence[ChainRecord], past: Mapping[str, Sequence[Attempt]], now: datetime
+    ) -> tuple[Incident | None, dict[str, str]]:
+        last: dict[str, Attempt] = {}
+        for record in chains:
+            judged = [a for a in past[record.name] if a.verdict is not None]
+            waits = record.state in {ChainState.RECOVERING, ChainState.WAITING, ChainState.RESTING, ChainState.STOPPED}
+            retried = record.retried_at is not None and judged and (judged[-1].ended or now) <= record.retried_at
+            if judged and waits and not retried:
+                last[record.name] = judged[-1]
+        templates = {record.name: _template(record) for record in chains}
+        cohorts = find_cohorts({name: (templates[name], attempt) for name, attempt in last.items()})
+        incident = find_incident(last, now)
+        if incident is not None:
+            self.house.store.owe(
+                None, incident.key, "critical", f"incident: {incident.sentence()}",
+                body(Kind.INCIDENT, why=incident.sentence(), did="the chains wait and return spread out; no node is blamed"),
+                now,
+            )  # fmt: skip
+        for template, line in cohorts.items():
+            self.house.store.owe(
+                None, f"cohort:{template}:{line[:80]}", "critical", f"the same failure stopped the chains of {template}",
+                body(Kind.PERSON, line=line, wants="mend it once", command="chainwatch retry --cohort CHAIN"), now,
+            )  # fmt: skip
+        return incident, cohorts
+
+    # -- the configuration
+
+    def adopt_configuration(self, config: Config) -> None:
+        """Bring the chains of the configuration into the store: new ones are added, changed settings are taken over."""
+        store, now = self.house.store, self.house.clock.now()
+        default = next(iter(self.house.backends), "")
+        for name, chain in config.chains.items():
+            settings = chain.model_dump(mode="json")
+            known = store.chain(name)
+            if known is None:
+                store.add_chain(
+                    ChainRecord(
+                        name=name,
+                        cluster=chain.cluster or default,
+                        origin=Origin.CONFIG,
+                        mode=chain.mode,
+                        settings=settings,
+                        created=now,
+                        state_since=now,
+                        facts={"config_mode": str(chain.mode)},
+                    )
+                )
+            elif known.origin is Origin.CONFIG and dict(known.settings) != settings:
+                mode = chain.mode if known.facts.get("config_mode") != str(chain.mode) else known.mode
+                with store.transaction(self.house.lease):
+                    store.update_chain(
+                        name, settings=settings, mode=mode, facts={**known.facts, "config_mode": str(chain.mode)}
+                    )
+
+
+def _template(record: ChainRecord) -> str:
+    return str(record.settings.get("template") or record.settings.get("batch") or record.name)
+
+
+__all__ = ["LEASE_TTL", "Supervisor"]

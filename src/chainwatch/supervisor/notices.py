@@ -1,0 +1,32 @@
+"""Which kind of message a notice is, for routes and digests: told by the first word of its key."""
+
+from __future__ import annotations
+
+from chainwatch.alerts.message import Kind
+
+_KINDS = {
+    "resting": Kind.PERSON,
+    "stopped": Kind.PERSON,
+    "two": Kind.PERSON,
+    "would": Kind.PERSON,
+    "wait": Kind.PERSON,
+    "vanished": Kind.PERSON,
+    "unseen": Kind.PERSON,
+    "broken": Kind.PERSON,
+    "done": Kind.DONE,
+    "first-recovery": Kind.FIRST_RECOVERY,
+    "corrupt": Kind.RECOVERY,
+    "edited": Kind.CHANGED,
+    "move": Kind.CHANGED,
+    "pending": Kind.PENDING,
+    "pause-over": Kind.PAUSE_OVER,
+    "incident": Kind.INCIDENT,
+    "cohort": Kind.PERSON,
+    "hang": Kind.HANG,
+    "blind": Kind.BLIND,
+}
+
+
+def kind_of(key: str) -> Kind:
+    """The kind behind a key such as `stopped:3`; OTHER for a word that is not listed."""
+    return _KINDS.get(key.split(":", 1)[0], Kind.OTHER)
