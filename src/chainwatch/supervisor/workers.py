@@ -1,0 +1,180 @@
+"""Readers in processes of their own: storage that hangs stalls one of them, never the loop.
+
+A process that waits for a dead file system cannot always be killed; it is given up and replaced, and there are never more
+than a few of them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from chainwatch.model.checkpoint import RunReport
+from chainwatch.model.clock import Clock
+from chainwatch.model.job import Job
+from chainwatch.model.verdict import Progress
+from chainwatch.supervisor import reading
+from chainwatch.supervisor.readers import LeftBehind, Place, Silent
+
+MOST_WORKERS = 3
+MOST_GIVEN_UP = 8
+"""Readers that hang for ever, before no new one is started."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    key: str | None = None
+    since: float = 0.0
+    deadline: float = 0.0
+
+
+def _serve(pipe: Connection) -> None:
+    """The worker's loop: a call in, its answer or its error out. Ends with the daemon (the pipe closes)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        os.nice(5)
+    except OSError:
+        pass
+    while True:
+        try:
+            function, arguments = pipe.recv()
+        except (EOFError, OSError):
+            return
+        answer: tuple[bool, Any]
+        try:
+            answer = (True, function(*arguments))
+        except OSError as e:
+            answer = (False, f"{e.filename or 'storage'}: {e.strerror or e}")
+        except Exception as e:  # noqa: BLE001 - whatever a reader stumbles over is this read's answer
+            answer = (False, f"{type(e).__name__}: {e}")
+        try:
+            pipe.send(answer)
+        except (OSError, ValueError):
+            return
+
+
+class ProcessReaders:
+    """`Readers` over worker processes."""
+
+    def __init__(self, clock: Clock, *, patience: float = 2.0) -> None:
+        """`patience`: seconds that one call waits at most; a longer read goes on, and is fetched by asking again."""
+        self._clock = clock
+        self._patience = patience
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["chainwatch.supervisor.reading"])
+        self._workers: list[_Worker] = []
+        self._done: dict[str, tuple[bool, Any]] = {}
+        self._given_up: list[BaseProcess] = []
+
+    def checkpoints(self, place: Place, *, settle: timedelta, fresh: bool = True) -> RunReport | Silent | None:
+        del fresh
+        if place.settings.checkpoints is None:
+            return None
+        now = self._clock.now().timestamp()
+        answer = self._ask(
+            f"checkpoints:{place.chain}:{settle.total_seconds()}",
+            reading.checkpoints,
+            (place, settle, now),
+            place.settings.checkpoints.read_deadline,
+        )
+        return answer if isinstance(answer, (RunReport, Silent)) else Silent("an answer that is no report")
+
+    def left_behind(self, place: Place, job: Job, *, now: datetime) -> LeftBehind | Silent:
+        del now
+        answer = self._ask(f"left:{place.chain}:{job.attempt}", reading.left_behind, (place, job), timedelta(minutes=2))
+        return answer if isinstance(answer, (LeftBehind, Silent)) else Silent("an answer that is no evidence")
+
+    def progress(self, place: Place, job: Job, *, now: datetime) -> Progress | Silent:
+        del now
+        answer = self._ask(f"progress:{place.chain}", reading.progress, (place, job), timedelta(minutes=1))
+        return answer if isinstance(answer, (Progress, Silent)) else Silent("an answer that is no progress")
+
+    def close(self) -> None:
+        """End every worker; those that cannot be ended are left to the kernel."""
+        for worker in self._workers:
+            worker.pipe.close()
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join(1)
+        self._workers.clear()
+
+    # -- the pool
+
+    def _ask(self, key: str, function: Callable[..., Any], arguments: tuple[Any, ...], deadline: timedelta) -> Any:
+        self._collect(0.0)
+        if key not in self._done and not any(w.key == key for w in self._workers):
+            worker = self._idle()
+            if worker is None:
+                return Silent("every reader is busy: storage is slow")
+            worker.key, worker.since = key, self._clock.monotonic()
+            worker.deadline = worker.since + deadline.total_seconds()
+            try:
+                worker.pipe.send((function, arguments))
+            except OSError:
+                self._replace(worker)
+                return Silent("a reader died")
+        if key not in self._done:
+            waiting = next((w for w in self._workers if w.key == key), None)
+            if waiting is not None:
+                self._receive(waiting, self._patience)
+        if key in self._done:
+            good, answer = self._done.pop(key)
+            return answer if good else Silent(str(answer))
+        return Silent("storage does not answer yet")
+
+    def _collect(self, patience: float) -> None:
+        now = self._clock.monotonic()
+        for worker in list(self._workers):
+            if worker.key is None:
+                continue
+            self._receive(worker, patience)
+            if worker.key is not None and now > worker.deadline:
+                self._done[worker.key] = (
+                    False,
+                    f"storage did not answer within {worker.deadline - worker.since:.0f} s",
+                )
+                self._replace(worker)
+
+    def _receive(self, worker: _Worker, patience: float) -> None:
+        key = worker.key
+        assert key is not None, "only a busy worker has an answer"
+        try:
+            if worker.pipe.poll(patience):
+                self._done[key] = worker.pipe.recv()
+                worker.key = None
+        except (EOFError, OSError):
+            self._done[key] = (False, "the reader died while it read")
+            self._replace(worker)
+
+    def _idle(self) -> _Worker | None:
+        self._given_up = [p for p in self._given_up if p.is_alive()]
+        for worker in list(self._workers):
+            if worker.key is None and worker.process.is_alive():
+                return worker
+            if worker.key is None:
+                self._replace(worker)
+        if len(self._workers) >= MOST_WORKERS or len(self._given_up) >= MOST_GIVEN_UP:
+            return None
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs,), daemon=True, name="chainwatch-reader")
+        process.start()
+        theirs.close()
+        worker = _Worker(process, ours)
+        self._workers.append(worker)
+        return worker
+
+    def _replace(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        worker.pipe.close()
+        worker.process.kill()
+        self._given_up.append(worker.process)
