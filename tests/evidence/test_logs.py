@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - rows of tables and lines of logs stay whole
 """The log reader: only this attempt, whatever the size, the colours, the ranks and the bytes."""
 
 from __future__ import annotations
