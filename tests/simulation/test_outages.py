@@ -212,7 +212,8 @@ def test_a_script_that_is_gone_is_refused_and_submitted_jobs_keep_their_copy() -
 
 
 def test_limits_and_a_partition_that_is_down_pass_by_themselves() -> None:
-    lab = Lab(Settings(max_submitted=1))
+    lab = Lab()
+    lab.cluster.controller.submit_limits[""] = 1
     lab.run(batch(5))
     with pytest.raises(Refused, match="job submit limit") as refused:
         lab.submit()

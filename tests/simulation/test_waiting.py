@@ -150,11 +150,10 @@ def test_array_with_limit_1_runs_its_tasks_one_by_one_and_the_last_keeps_the_arr
     lab = Lab()
     array = lab.run(batch(20), "--array=1-3%1")
     lab.clock.sleep(10)
-    shown = {j.shown_id: (j.state, j.array_limit, j.array_task) for j in lab.backend.queue(None)}
-    assert shown == {
-        f"{array}_[2-3%1]": (JobState.PENDING, 1, "[2-3%1]"),
-        f"{array}_1": (JobState.RUNNING, 1, "1"),
-    }
+    shown = {j.shown_id: (j.state, j.array_task) for j in lab.backend.queue(None)}
+    assert shown == {f"{array}_[2-3]": (JobState.PENDING, "[2-3]"), f"{array}_1": (JobState.RUNNING, "1")}
+    assert lab.backend.job(array).array_limit == 1  # type: ignore[union-attr]
+    assert lab.row(array).shown_id == f"{array}_[2-3%1]"
     assert lab.reason(array) == "JobArrayTaskLimit"
     lab.clock.sleep(100)
     done = {j.shown_id: j.job_id for j in lab.backend.queue(None)}
@@ -167,9 +166,18 @@ def test_cancelling_an_arrays_id_cancels_all_of_it() -> None:
     lab = Lab()
     array = lab.run(batch(None), "--array=0-9%2")
     lab.clock.sleep(10)
-    lab.backend.cancel(array)
+    lab.cluster.cancel(array)
     lab.clock.sleep(30)
     assert {j.state for j in lab.backend.queue(None)} == {JobState.CANCELLED}
+
+
+def test_the_backend_cancels_the_task_that_has_the_arrays_id_alone() -> None:
+    lab = Lab()
+    array = lab.run(batch(None), "--array=0-1")
+    lab.clock.sleep(10)
+    lab.backend.cancel(array)
+    lab.clock.sleep(30)
+    assert (lab.state(array), lab.state(array + 1)) == ("CANCELLED", "RUNNING")
 
 
 def test_a_request_that_no_cluster_can_meet_waits_for_ever() -> None:

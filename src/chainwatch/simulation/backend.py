@@ -14,6 +14,7 @@ from chainwatch.slurm.backend import ClusterInfo, NoInformation, SlurmError, Sub
 T = TypeVar("T")
 
 TIMED_OUT = "Socket timed out on send/recv operation"
+UNAUTHENTICATED = "Munge encode failed: Failed to access munge.socket.2: Protocol authentication error"
 REFUSED_CONNECTION = "Unable to contact slurm controller (connect failure)"
 
 
@@ -112,6 +113,9 @@ class SimulatedBackend:
         at = clock.now()
         fault = self.faults.next(method)
         clock.advance(settings.call / 2)
+        if not self._cluster.authentication:
+            clock.advance(2.0)
+            self._fail(at, method, arguments, UNAUTHENTICATED, effect=False)
         if controller and self._cluster.reach is Reach.FROZEN:
             if method in _CHANGES:
                 self._cluster.post(lambda: _ignore(answer()))

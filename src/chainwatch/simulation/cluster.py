@@ -45,6 +45,10 @@ class SimulatedCluster:
         self.reach = Reach.UP
         self.refusal: Refused | None = None
         """While set, every submission is refused with it."""
+        self.authentication = True
+        """munge answers; without it no client gets anything."""
+        self.directories: set[str] | None = None
+        """Directories that exist; None: any."""
         self._scripts: dict[str, tuple[bytes, Script]] = {}
         self._mailbox: list[Event] = []
 
@@ -81,9 +85,11 @@ class SimulatedCluster:
         if submission.script not in self._scripts:
             message = f"sbatch: error: Unable to open file {submission.script}"
             raise Refused(message, Refusal.PERSON)
+        if self.directories is not None and submission.directory not in self.directories:
+            raise Refused(f"the working directory {submission.directory} is missing", Refusal.PERSON)
         content, program = self._scripts[submission.script]
-        request = parse(submission, content, user or self.settings.user, self.settings)
-        return self.controller.submit(request, program)
+        requests = parse(submission, content, user or self.settings.user, self.settings)
+        return self.controller.submit(requests, program)
 
     def queue(self, user: str | None) -> list[Job]:
         """squeue, all states."""
@@ -91,7 +97,7 @@ class SimulatedCluster:
         return [seen_in_queue(job, self.settings) for job in sorted(jobs, key=lambda j: j.job_id)]
 
     def accounting(self, ids: Collection[int], since: datetime | None, user: str | None) -> list[Job]:
-        """sacct -D. An array's id means its tasks too."""
+        """sacct -D, by raw ids or since a time."""
         return self.database.rows(ids, since, user)
 
     def job(self, job_id: int) -> Job | None:
@@ -151,7 +157,7 @@ class SimulatedCluster:
     def cancel(self, job_id: int, by: str | None = None) -> None:
         """scancel by a person; lost where the controller is away."""
         if self.reach is Reach.UP:
-            self.controller.cancel(job_id, self.settings.uid(by or self.settings.user))
+            self.controller.cancel_all(job_id, self.settings.uid(by or self.settings.user))
 
     def preempt(self, job_id: int) -> None:
         """A more urgent job needs the nodes of this one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from random import Random
 
 from chainwatch.model.clock import at_epoch
@@ -13,7 +13,7 @@ from chainwatch.simulation.clock import Event, VirtualClock
 from chainwatch.simulation.database import Database
 from chainwatch.simulation.jobs import SimJob
 from chainwatch.simulation.nodes import SimNode
-from chainwatch.simulation.process import Launch, Process, Script
+from chainwatch.simulation.process import Launch, Process, Script, batch
 from chainwatch.simulation.runs import Run
 from chainwatch.simulation.sbatch import Request
 from chainwatch.simulation.settings import PreemptMode, Settings
@@ -37,50 +37,62 @@ class Controller:
         self.listeners: list[Listener] = []
         self.up = True
         self.partition_up = True
+        self.submit_limits: dict[str, int] = {}
+        """Jobs that one user may have in the queue of a QOS (MaxSubmitJobs), `""` for all; more are refused."""
         self._next_id = settings.first_job_id
         self._scheduling = False
         self._deferred: list[Event] = []
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def submit(self, request: Request, program: Script) -> int:
-        """Take a job into the queue; its raw id (of an array: the array's). Raises `Refused`."""
+    def submit(self, requests: Sequence[Request], program: Script) -> int:
+        """Take a job (with several requests: a het job) into the queue; its raw id, of an array the array's.
+
+        Raises `Refused`.
+        """
         if not self.partition_up:
             raise Refused(f"{_SBATCH} Required partition not available (inactive or drain)", Refusal.WAIT)
-        limit = self.settings.max_submitted
-        queued = sum(max(1, len(j.tasks)) for j in self.jobs.values() if j.request.user == request.user and not j.ended)
-        if limit is not None and queued + max(1, len(request.tasks)) > limit:
-            raise Refused(f"{_SBATCH} {_LIMIT}", Refusal.WAIT)
+        for request in requests:
+            self._check_limits(request)
         now = self.clock.time
-        job = SimJob(self._new_id(), request, program, now, dependency=request.dependency)
-        job.tasks = request.tasks
-        job.array_job_id = job.job_id if request.tasks else None
-        job.begin = now + request.begin
-        job.hold = "user" if request.hold else ""
-        job.reason = "None"
-        self.jobs[job.job_id] = job
-        self._judge(job)
-        self._record(job)
-        if request.begin:
-            self.clock.at(job.begin, self.kick)
+        components: list[SimJob] = []
+        for offset, request in enumerate(requests):
+            job = SimJob(self._new_id(), request, program if offset == 0 else batch(None), now)
+            job.dependency, job.tasks, job.het_offset = request.dependency, request.tasks, offset
+            job.array_job_id = job.job_id if request.tasks else None
+            job.begin = now + request.begin
+            job.hold = "user" if request.hold else ""
+            self.jobs[job.job_id] = job
+            components.append(job)
+            if request.begin:
+                self.clock.at(job.begin, self.kick)
+        for job in components:
+            job.het_job_id = components[0].job_id if len(components) > 1 else None
+            self._judge(job)
+            self._record(job)
         self.kick()
-        return job.job_id
+        return components[0].job_id
 
     def cancel(self, job_id: int, uid: int, *, signal: str | None = None, pending_only: bool = False) -> None:
-        """scancel by the user `uid`. Of an array's id: all of it. An unknown id is no error."""
-        for job in self.records(job_id):
+        """Cancel one record (a job, a task, the rest of an array) for the user `uid`; an unknown id is no error."""
+        for job in self._only(job_id):
             if signal is not None:
                 if job.state is JobState.RUNNING and job.process is not None and not pending_only:
                     job.process.signal(signal, batch=True)
             elif job.pending:
-                self._cancel_pending(job, uid)
+                for one in self._whole(job):
+                    self._cancel_pending(one, uid)
             elif pending_only:
                 continue
             elif job.completing and job.state is JobState.PENDING:
                 job.doomed = uid
             elif job.state is JobState.RUNNING:
-                job.cancelled_by = uid
-                self._kill(job, JobState.CANCELLED)
+                self._kill(job, JobState.CANCELLED, by=uid)
+
+    def cancel_all(self, job_id: int, uid: int) -> None:
+        """scancel by the id as people type it: of an array's id, the whole array."""
+        for job in self.records(job_id):
+            self.cancel(job.job_id, uid)
 
     def hold(self, job_id: int, by: str = "user") -> None:
         """scontrol uhold (`by` user) or hold by an admin. Raises `Refused`."""
@@ -136,6 +148,13 @@ class Controller:
         if job.process is not None:
             job.process.signal("TERM", batch=False)
 
+    def _check_limits(self, request: Request) -> None:
+        for qos, most in self.submit_limits.items():
+            mine = [j for j in self.jobs.values() if j.request.user == request.user and not j.ended]
+            queued = sum(max(1, len(j.tasks)) for j in mine if qos in {"", j.request.qos})
+            if qos in {"", request.qos} and queued + max(1, len(request.tasks)) > most:
+                raise Refused(f"{_SBATCH} {_LIMIT}", Refusal.WAIT)
+
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def node_failed(self, node: SimNode, reason: str) -> None:
@@ -179,8 +198,11 @@ class Controller:
         tasks = [j for j in self.jobs.values() if j.array_job_id == job_id and j.job_id != job_id]
         return ([self.jobs[job_id]] if job_id in self.jobs else []) + tasks
 
+    def _only(self, job_id: int) -> list[SimJob]:
+        return [self.jobs[job_id]] if job_id in self.jobs else []
+
     def _known(self, job_id: int) -> list[SimJob]:
-        found = [j for j in self.records(job_id) if j.job_id == job_id or not j.ended]
+        found = self._only(job_id)
         if not found:
             raise Refused(f"{_known_as(job_id)}: Invalid job id specified", Refusal.PERSON)
         return found
@@ -190,10 +212,13 @@ class Controller:
         taken: set[str] = set()
         nodes = list(self.nodes.values())
         for job in scheduling.in_order(self.jobs.values(), self.settings):
+            if job.het_offset:
+                continue  # its leader brings it along
             while job.pending and self._judge(job):
-                room = scheduling.find_room(job, nodes, taken, self.jobs.values(), self.settings)
-                if isinstance(room, scheduling.Place):
-                    self._start(job, room.nodes)
+                room = self._room(job, nodes, taken)
+                if isinstance(room, list):
+                    for component, place in zip(self._whole(job), room, strict=True):
+                        self._start(component, place)
                     continue
                 if isinstance(room, scheduling.PushAside):
                     job.reason = "Priority" if taken else "Resources"
@@ -203,6 +228,19 @@ class Controller:
                 else:
                     job.reason = room.reason
                 break
+
+    def _room(
+        self, job: SimJob, nodes: list[SimNode], taken: Collection[str]
+    ) -> list[tuple[SimNode, ...]] | scheduling.PushAside | scheduling.Blocked:
+        """Nodes for the job, for each het component apart; or why there are none."""
+        places: list[tuple[SimNode, ...]] = []
+        for component in self._whole(job):
+            used = {n.name for place in places for n in place}
+            room = scheduling.find_room(component, nodes, used | set(taken), self.jobs.values(), self.settings)
+            if not isinstance(room, scheduling.Place):
+                return room
+            places.append(room.nodes)
+        return places
 
     def _judge(self, job: SimJob) -> bool:
         """Whether a pending job may start; otherwise its reason is set."""
@@ -225,6 +263,7 @@ class Controller:
         job.state, job.reason, job.start, job.end = JobState.RUNNING, "None", now, None
         job.nodes = tuple(n.name for n in nodes)
         request = job.request
+        job.cpus = sum(n.spec.cpus if request.cpus is None else request.cpus for n in nodes)
         launch = Launch(
             job_id=job.job_id,
             submitted=job.submitted,
@@ -287,6 +326,10 @@ class Controller:
         job.derived_exit = max((s.exit for s in job.steps), key=lambda e: (e.code, e.signal), default=ExitCode(0))
         code = process.code
         job.batch = (_batch_state(code), code)
+        if job.het_offset == 0:
+            for other in self._whole(job)[1:]:
+                if other.process is not None:
+                    other.process.exit(code.code, code.signal)
         if job.completing:
             job.exit = code
             self._record(job, run.state)
@@ -301,8 +344,20 @@ class Controller:
             self._close(job, state, back=back)
         self._free_soon(job, run)
 
-    def _kill(self, job: SimJob, state: JobState, *, back: bool = False) -> None:
+    def _whole(self, job: SimJob) -> list[SimJob]:
+        """The job with all its het components."""
+        if job.het_job_id is None:
+            return [job]
+        return [j for j in self.jobs.values() if j.het_job_id == job.het_job_id]
+
+    def _kill(self, job: SimJob, state: JobState, *, back: bool = False, by: int | None = None) -> None:
         """End a running job from outside: SIGTERM to everything, SIGKILL after KillWait."""
+        for one in self._whole(job):
+            if one.state is JobState.RUNNING:
+                one.cancelled_by = by
+                self._kill_one(one, state, back=back)
+
+    def _kill_one(self, job: SimJob, state: JobState, *, back: bool) -> None:
         run, process = job.run, job.process
         assert run is not None
         assert process is not None

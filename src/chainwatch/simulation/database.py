@@ -55,15 +55,15 @@ class Database:
         self._extra_lag = lag
 
     def rows(self, ids: Collection[int], since: datetime | None, user: str | None) -> list[Job]:
-        """Rows by id, or of a window; oldest submission first."""
+        """Rows by raw id, or with `since` of a window; oldest submission first."""
         settling = self._clock.time < self._settled_at
         found = [
             row
             for key, row in self._rows.items()
             if (row.end is not None or not settling)
-            and (not ids or row.attempt.job_id in ids)
+            and (row.attempt.job_id in ids or (since is not None and not ids))
             and (user is None or row.user == user)
-            and (ids or (key in self._eligible and (since is None or row.end is None or row.end >= since)))
+            and (since is None or (key in self._eligible and (row.end is None or row.end >= since)))
         ]
         return sorted(found, key=lambda row: (row.attempt.submitted, row.attempt.job_id, row.shown_id))
 

@@ -27,6 +27,9 @@ class SimJob:
     """The pending rest of an array."""
     task: int | None = None
     """The task that this record is."""
+    het_job_id: int | None = None
+    """Leader of the het job that this is a component of."""
+    het_offset: int = 0
     state: JobState = JobState.PENDING
     """Base state; `completing` is the flag beside it."""
     completing: bool = False
@@ -42,6 +45,7 @@ class SimJob:
     preempted_at: float | None = None
     grace_ends: Timer | None = None
     nodes: tuple[str, ...] = ()
+    cpus: int | None = None
     exit: ExitCode | None = None
     derived_exit: ExitCode | None = None
     cancelled_by: int | None = None

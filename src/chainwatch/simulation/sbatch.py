@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from chainwatch.simulation.settings import Settings
 from chainwatch.slurm.backend import Refusal, Refused, Submission
+from chainwatch.slurm.hostlist import expand
 
 _SHORT = {
     "-J": "job-name",
@@ -80,13 +82,23 @@ class Request:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def parse(submission: Submission, content: bytes, user: str, settings: Settings) -> Request:
-    """The request of one sbatch call by `user`. Raises `Refused` (for a person) where sbatch or the controller would.
+def parse(submission: Submission, content: bytes, user: str, settings: Settings) -> list[Request]:
+    """What one sbatch call by `user` asks for: one request, or one for each component of a het job (parted by `:`).
 
-    Options of the command line win over those of the script, as with the real sbatch: a second `--comment` replaces
-    `#SBATCH --comment`.
+    Raises `Refused` (for a person) where sbatch or the controller would. Options of the command line win over those of
+    the script, as with the real sbatch: a second `--comment` replaces `#SBATCH --comment`.
     """
-    options = {**dict(_options(_directives(content))), **dict(_options(submission.options))}
+    groups: list[list[str]] = [[]]
+    for word in submission.options:
+        if word == ":":
+            groups.append([])
+        else:
+            groups[-1].append(word)
+    return [_component(submission, content, group, user, settings) for group in groups]
+
+
+def _component(submission: Submission, content: bytes, given: Iterable[str], user: str, settings: Settings) -> Request:
+    options = {**dict(_options(_directives(content))), **dict(_options(given))}
     environment = _exported(dict(submission.environment), options.get("export", "ALL"))
     qos = options.get("qos", settings.default_qos)
     if settings.find_qos(qos) is None:
@@ -119,12 +131,12 @@ def parse(submission: Submission, content: bytes, user: str, settings: Settings)
         comment=options.get("comment", ""),
         dependency=options.get("dependency", ""),
         kill_on_invalid_dependency=options.get("kill-on-invalid-dep", "no") == "yes",
-        requeue="no-requeue" not in options,
+        requeue=options.get("requeue", "yes") == "yes",
         hold="hold" in options,
         begin=_begin(options.get("begin", "")),
         time_limit=limit,
-        exclude=frozenset(expand_hostlist(options.get("exclude", ""))),
-        nodelist=tuple(expand_hostlist(options.get("nodelist", ""))),
+        exclude=frozenset(expand(options.get("exclude", ""))),
+        nodelist=tuple(expand(options.get("nodelist", ""))),
         tasks=tasks,
         task_limit=task_limit,
         stdout=stdout,
@@ -167,37 +179,11 @@ def array_tasks(text: str) -> tuple[tuple[int, ...], int | None]:
     return tuple(sorted(set(tasks))), int(limit) if limit else None
 
 
-def show_tasks(tasks: Iterable[int]) -> str:
-    """Task numbers as Slurm writes them: `3-5,9`."""
-    runs: list[list[int]] = []
-    for task in sorted(tasks):
-        if runs and task == runs[-1][1] + 1:
-            runs[-1][1] = task
-        else:
-            runs.append([task, task])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
-def expand_hostlist(text: str) -> list[str]:
-    """`n[01-03,07],m1` as single names."""
-    names: list[str] = []
-    for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
-        prefix, bracket, inner = part.partition("[")
-        if not bracket:
-            names.append(part)
-            continue
-        for piece in inner.rstrip("]").split(","):
-            first, _, last = piece.partition("-")
-            width = len(first)
-            names += [f"{prefix}{n:0{width}d}" for n in range(int(first), int(last or first) + 1)]
-    return names
-
-
 def _directives(content: bytes) -> list[str]:
     words: list[str] = []
     for line in content.decode("utf-8", "replace").splitlines():
         if line.startswith("#SBATCH"):
-            words += [w.strip("\"'") for w in re.findall(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*')+", line[7:])]
+            words += shlex.split(line.removeprefix("#SBATCH"), comments=True)
         elif line.strip() and not line.startswith("#"):
             break
     return words
@@ -217,9 +203,9 @@ def _options(words: Iterable[str]) -> Iterator[tuple[str, str]]:
             value = next(rest, "")
         if name not in _FLAGS and name not in _PASSIVE and name not in _SHORT.values() and name not in _LONG:
             raise _failed(f"unrecognized option '{word}'")
-        if name == "requeue":
-            yield "no-requeue", ""
-        yield name, value.strip("\"'")
+        if name in {"requeue", "no-requeue"}:
+            name, value = "requeue", "yes" if name == "requeue" else "no"
+        yield name, value
 
 
 _LONG = frozenset({"comment", "kill-on-invalid-dep", "gpus-per-task"})

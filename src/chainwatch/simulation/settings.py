@@ -70,8 +70,6 @@ class Settings:
     first_job_id: int = 1
     max_job_id: int = 67_000_000
     """The last id; then ids start again at `first_job_id`, and are reused."""
-    max_submitted: int | None = None
-    """Jobs that one user may have in the queue (MaxSubmitJobs); more are refused until some end."""
     accounting: bool = True
     comment_in_accounting: bool = False
     """AccountingStoreFlags=job_comment; without it sacct has the comment only inside SubmitLine."""
@@ -133,3 +131,8 @@ class Settings:
     def keeps_large_codes(self) -> bool:
         """sacct shows exit code 137 as 137. Releases before 25.05 take 128 off and show 9."""
         return self._version >= (25, 5)
+
+    @property
+    def shows_submit_line(self) -> bool:
+        """scontrol shows SubmitLine, and sacct Restarts and FailedNode (from 24.11)."""
+        return self._version >= (24, 11)
