@@ -35,10 +35,13 @@ class Ending:
     raw: dict[str, Any] = field(repr=False, default_factory=dict)
 
 
-def endings(folder: Path) -> Iterator[Ending]:
-    """Every case of a folder, by name."""
-    for path in sorted(folder.glob("*.yaml")):
-        case = yaml.safe_load(path.read_text(encoding="utf-8"))
+def endings(place: Path) -> Iterator[Ending]:
+    """Every case of a folder, one a file, or of one file that holds a list."""
+    if place.is_dir():
+        cases = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(place.glob("*.yaml"))]
+    else:
+        cases = yaml.safe_load(place.read_text(encoding="utf-8"))
+    for case in cases:
         expected = case["expected"]
         yield Ending(
             id=case["id"],

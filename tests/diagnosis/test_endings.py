@@ -11,19 +11,21 @@ from chainwatch.model.verdict import Cause, Outcome, Retry, Verdict
 from tests.diagnosis.endings import Ending, endings, judged
 
 CASES = tuple(endings(Path(__file__).parent / "cases"))
+FURTHER = tuple(endings(Path(__file__).parent / "further_endings.yaml"))
 
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
     folder = tmp_path_factory.mktemp("endings")
-    return {case.id: judged(case, folder) for case in CASES}
+    return {case.id: judged(case, folder) for case in (*CASES, *FURTHER)}
 
 
-def test_cause_is_right_in_95_of_100_and_retry_in_97(verdicts: dict[str, Verdict]) -> None:
+@pytest.mark.parametrize("cases", [CASES, FURTHER], ids=["cases", "further"])
+def test_cause_is_right_in_95_of_100_and_retry_in_97(cases: tuple[Ending, ...], verdicts: dict[str, Verdict]) -> None:
     confusion: Counter[tuple[str, str]] = Counter()
     wrong: list[str] = []
     causes = retries = 0
-    for case in CASES:
+    for case in cases:
         verdict = verdicts[case.id]
         right_cause = verdict.cause.value in case.causes
         right_retry = verdict.retry.value in case.retries
@@ -33,22 +35,22 @@ def test_cause_is_right_in_95_of_100_and_retry_in_97(verdicts: dict[str, Verdict
         if not (right_cause and right_retry):
             wrong.append(f"{case.id}: {verdict.cause.value}/{verdict.retry.value}, wanted {case.cause}/{case.retry}")
     print(_table(confusion))
-    print(f"cause {causes}/{len(CASES)}, retry {retries}/{len(CASES)}", *wrong, sep="\n")
-    assert causes >= 0.95 * len(CASES), wrong
-    assert retries >= 0.97 * len(CASES), wrong
+    print(f"cause {causes}/{len(cases)}, retry {retries}/{len(cases)}", *wrong, sep="\n")
+    assert causes >= 0.95 * len(cases), wrong
+    assert retries >= 0.97 * len(cases), wrong
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.cause == "completed"], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [c for c in (*CASES, *FURTHER) if c.cause == "completed"], ids=lambda c: c.id)
 def test_a_completed_run_is_never_resubmitted(case: Ending, verdicts: dict[str, Verdict]) -> None:
     assert verdicts[case.id].retry is Retry.NO
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.retries == {"no"}], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [c for c in (*CASES, *FURTHER) if c.retries == {"no"}], ids=lambda c: c.id)
 def test_a_no_is_never_a_yes(case: Ending, verdicts: dict[str, Verdict]) -> None:
     assert verdicts[case.id].retry is Retry.NO
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.cause != "completed"], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [c for c in (*CASES, *FURTHER) if c.cause != "completed"], ids=lambda c: c.id)
 def test_nothing_unfinished_is_called_done(case: Ending, verdicts: dict[str, Verdict]) -> None:
     assert verdicts[case.id].outcome is not Outcome.DONE
     assert verdicts[case.id].cause is not Cause.COMPLETED
