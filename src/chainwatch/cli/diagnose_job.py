@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import pwd
 from dataclasses import dataclass, replace
 
 from chainwatch.model.job import Job, Node, Source
 from chainwatch.slurm import CliBackend, NoInformation
-from chainwatch.slurm.jobids import ShownId, parse_job_id
+from chainwatch.slurm.jobids import parse_job_id
+from chainwatch.slurm.paths import expand_to_glob, log_paths
+
+_A_TASK = ("%t", "%n", "%N", "%s")
+_MOST_LOGS = 64
+"""Of a file a task, so many are read."""
 
 
 class NotFound(Exception):
@@ -25,23 +31,25 @@ class JobFacts:
     user_uid: int | None
 
 
-def facts_of(text: str, cluster: str = "") -> JobFacts:
+def facts_of(text: str, cluster: str = "", backend: CliBackend | None = None) -> JobFacts:
     """The newest attempt of the job that a person calls `text`. Raises `NotFound`, with a sentence."""
     shown = parse_job_id(text)
     if shown is None:
         raise NotFound(f"{text!r} is no job id; write 123, 123_4 for an array task, 123+1 for a het job component")
-    backend = CliBackend(cluster or "cluster", by_clusters_option=bool(cluster))
+    backend = backend or CliBackend(cluster or "cluster", by_clusters_option=bool(cluster))
     problems: list[str] = []
     sources: set[Source] = set()
-    remembered = recorded = None
+    recorded = remembered = None
     try:
-        remembered = backend.job(shown.base) if shown.task is None and shown.component is None else None
-        sources.add(Source.CONTROLLER)
+        attempts = backend.named(text.strip().partition(".")[0])
+        recorded = attempts[-1] if attempts else None
+        sources.add(Source.ACCOUNTING)
     except NoInformation as error:
         problems.append(str(error))
     try:
-        recorded = _newest(backend, shown, text)
-        sources.add(Source.ACCOUNTING)
+        if recorded is not None or (shown.task is None and shown.component is None):
+            remembered = backend.job(recorded.job_id if recorded else shown.base)
+            sources.add(Source.CONTROLLER)
     except NoInformation as error:
         problems.append(str(error))
     job = _merged(recorded, remembered)
@@ -49,30 +57,21 @@ def facts_of(text: str, cluster: str = "") -> JobFacts:
         why = f" ({'; '.join(problems)})" if problems else ""
         raise NotFound(f"Slurm knows no job {text}{why}; is it the right cluster?")
     nodes: tuple[Node, ...] = ()
-    if job.nodes:
-        try:
-            nodes = tuple(backend.nodes(job.nodes))
-            sources.add(Source.NODES)
-        except NoInformation as error:
-            problems.append(str(error))
-    return JobFacts(job, frozenset(sources), nodes, log_paths(job), _uid(job.user))
+    try:
+        nodes = tuple(backend.nodes(job.nodes)) if job.nodes else ()
+        sources.add(Source.NODES)
+    except NoInformation:
+        pass  # the verdict says that sinfo did not answer, where that weakens it
+    return JobFacts(job, frozenset(sources), nodes, logs_of(job), _uid(job.user))
 
 
-def log_paths(job: Job) -> tuple[str, ...]:
-    """Where Slurm wrote the job's output and errors, each file once; other files are left to `--log`."""
-    named = [path for path in (job.stdout, job.stderr) if path and path != "/dev/null" and "%" not in path]
-    if not named and job.directory:
-        named = [f"{job.directory}/slurm-{job.shown_id or job.job_id}.out"]
-    return tuple(dict.fromkeys(named))
-
-
-def _newest(backend: CliBackend, shown: ShownId, text: str) -> Job | None:
-    wanted = text.strip().partition(".")[0]
-    if shown.task is None and shown.component is None:
-        rows = backend.accounting([shown.base])
-        return rows[-1] if rows else None
-    rows = [job for job in backend.accounting([shown.base]) if job.shown_id == wanted]
-    return rows[-1] if rows else None
+def logs_of(job: Job) -> tuple[str, ...]:
+    """Where Slurm wrote the job's output and errors, and the files that srun wrote, one a task, beside them."""
+    found = list(log_paths(job).distinct)
+    for pattern in (job.stdout, job.stderr):
+        if any(letter in pattern for letter in _A_TASK):
+            found += sorted(glob.glob(expand_to_glob(pattern, job)))[:_MOST_LOGS]
+    return tuple(dict.fromkeys(found))
 
 
 def _merged(recorded: Job | None, remembered: Job | None) -> Job | None:

@@ -114,6 +114,15 @@ class CliBackend:
         jobs = list(self._sacct(who, f"--starttime={sacct.window(since)}"))
         return [job for job in jobs if not job_ids or job.job_id in job_ids]
 
+    def named(self, shown: str) -> Sequence[Job]:
+        """Attempts of the one job, array task (`123_4`) or het component (`123+1`) that people call so, oldest first.
+
+        Beside the protocol, for people's commands: a daemon asks by raw ids. Raises `NoInformation`.
+        """
+        if self._has_accounting is False:
+            raise NoInformation(f"the cluster {self.name} is used without accounting")
+        return [job for job in self._sacct("--allusers", f"--jobs={shown}") if job.shown_id == shown]
+
     def job(self, job_id: int) -> Job | None:
         """One job as the controller has it."""
         reply = self._ask("scontrol", *self._clusters, "--details", "show", "job", str(job_id))
