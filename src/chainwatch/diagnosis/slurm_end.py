@@ -213,7 +213,7 @@ def _completed(job: Job) -> SlurmEnd:
     return SlurmEnd(
         Outcome.FAILED,
         f"COMPLETED, but {what or f'the highest exit code of its steps is {job.derived_exit or job.exit}'}",
-        *_of_signal(_signal_of_steps(failed)),
+        *_of_signal(_signal_of_steps(failed[:1])),
     )
 
 
