@@ -1,0 +1,228 @@
+"""What the API says, as documented models: made from the store's rows, with secrets left behind.
+
+A chain's captured environment never leaves the store: people keep tokens in it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from chainwatch.alerts.text import clean, redact
+from chainwatch.model.chain import Attempt, ChainState, Decision, Desired, Mode
+from chainwatch.model.verdict import Line, Verdict
+from chainwatch.store.codec import decision_kind
+from chainwatch.store.records import ChainRecord, Notice
+from chainwatch.web.view import eta_seconds, rate
+
+
+class Said(BaseModel):
+    """Every answer knows its fields; more may come."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class ChainOut(Said):
+    """One chain."""
+
+    name: str
+    cluster: str
+    mode: Mode
+    state: ChainState
+    state_since: datetime | None
+    desired: Desired
+    sentence: str
+    """What was decided last, and why."""
+    wait_until: datetime | None
+    step: int | None
+    saved_step: int | None
+    target: int | None
+    steps_per_second: float | None
+    eta_seconds: float | None
+
+
+class LineOut(Said):
+    """One piece of evidence, verbatim apart from control characters and secrets."""
+
+    source: str
+    line: int | None
+    text: str
+
+
+class VerdictOut(Said):
+    """Why an attempt ended."""
+
+    outcome: str
+    cause: str
+    retry: str
+    confidence: float
+    sentence: str
+    advice: str
+    culprit_nodes: list[str]
+    evidence: list[LineOut]
+    ruled_out: list[str]
+    weaker: list[str]
+    """What could not be looked at."""
+
+
+class AttemptOut(Said):
+    """One run of one job."""
+
+    number: int
+    job: str
+    state: str
+    submitted: datetime
+    started: datetime | None
+    ended: datetime | None
+    nodes: list[str]
+    step_before: int | None
+    step_after: int | None
+    saved_before: int | None
+    saved_after: int | None
+    resumed_from: str | None
+    verdict: VerdictOut | None
+
+
+class DecisionOut(Said):
+    """One decision."""
+
+    at: datetime
+    attempt: int | None
+    decision: str
+    sentence: str
+
+
+class NodeOut(Said):
+    """A node that is kept away from."""
+
+    node: str
+    why: str
+    since: datetime
+    until: datetime
+    chain: str | None
+    """None: every chain keeps away from it."""
+
+
+class AlertOut(Said):
+    """An alert that is open: owed to people, or told and not settled."""
+
+    chain: str | None
+    severity: str
+    title: str
+    created: datetime
+    delivered: datetime | None
+    tries: int
+    last_error: str
+
+
+class ChainDetail(Said):
+    """One chain with its history."""
+
+    chain: ChainOut
+    attempts: list[AttemptOut]
+    decisions: list[DecisionOut]
+    excluded: list[NodeOut]
+    alerts: list[AlertOut]
+
+
+class Health(Said):
+    """Whether the daemon lives and sees."""
+
+    ok: bool
+    why: str
+
+
+class Problem(Said):
+    """Why a request was not answered."""
+
+    error: str
+
+
+def chain_out(chain: ChainRecord) -> ChainOut:
+    return ChainOut(
+        name=safe(chain.name),
+        cluster=safe(chain.cluster),
+        mode=chain.mode,
+        state=chain.state,
+        state_since=chain.state_since,
+        desired=chain.desired,
+        sentence=safe(chain.sentence),
+        wait_until=chain.wait_until,
+        step=chain.step,
+        saved_step=chain.saved_step,
+        target=chain.target,
+        steps_per_second=rate(chain),
+        eta_seconds=eta_seconds(chain),
+    )
+
+
+def attempt_out(attempt: Attempt) -> AttemptOut:
+    job = attempt.job
+    return AttemptOut(
+        number=attempt.number,
+        job=safe(job.shown_id),
+        state=job.state.value,
+        submitted=job.attempt.submitted,
+        started=job.start,
+        ended=attempt.ended or job.end,
+        nodes=[safe(node) for node in job.nodes],
+        step_before=attempt.step_before,
+        step_after=attempt.step_after,
+        saved_before=attempt.saved_before,
+        saved_after=attempt.saved_after,
+        resumed_from=None if attempt.resumed_from is None else safe(attempt.resumed_from),
+        verdict=None if attempt.verdict is None else verdict_out(attempt.verdict),
+    )
+
+
+def verdict_out(verdict: Verdict) -> VerdictOut:
+    return VerdictOut(
+        outcome=verdict.outcome.value,
+        cause=verdict.cause.value,
+        retry=verdict.retry.value,
+        confidence=verdict.confidence,
+        sentence=safe(verdict.sentence),
+        advice=safe(verdict.advice),
+        culprit_nodes=[safe(node) for node in verdict.culprit_nodes],
+        evidence=[_line(line) for line in verdict.evidence],
+        ruled_out=[f"{reading.cause.value}: {safe(reading.why)}" for reading in verdict.ruled_out],
+        weaker=[safe(one) for one in verdict.weaker],
+    )
+
+
+def decision_out(row: tuple[datetime, int | None, Decision, str]) -> DecisionOut:
+    at, attempt, decision, sentence = row
+    return DecisionOut(at=at, attempt=attempt, decision=decision_kind(decision), sentence=safe(sentence))
+
+
+def alert_out(notice: Notice) -> AlertOut:
+    return AlertOut(
+        chain=None if notice.chain is None else safe(notice.chain),
+        severity=notice.severity,
+        title=safe(notice.title),
+        created=notice.created,
+        delivered=notice.delivered,
+        tries=notice.tries,
+        last_error=safe(notice.last_error),
+    )
+
+
+def node_out(excluded: Any) -> NodeOut:
+    return NodeOut(
+        node=safe(excluded.node),
+        why=safe(excluded.why),
+        since=excluded.since,
+        until=excluded.until,
+        chain=None if excluded.chain is None else safe(excluded.chain),
+    )
+
+
+def safe(text: str) -> str:
+    """Text from the cluster without control characters and what looks like a credential."""
+    return redact(clean(text, 4000))
+
+
+def _line(line: Line) -> LineOut:
+    return LineOut(source=safe(line.source), line=line.line, text=safe(line.text))

@@ -1,0 +1,41 @@
+"""The page by command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import typer
+from typer.testing import CliRunner
+
+from chainwatch.cli.web import web
+from chainwatch.web.routes import Response
+from chainwatch.web.server import serve_unix
+
+app = typer.Typer()
+app.command()(web)
+
+
+def test_without_a_daemon_it_says_so(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["--socket", str(tmp_path / "none")])
+    assert (done.exit_code, "does the daemon run" in done.output) == (2, True)
+
+
+def test_it_prints_an_address_that_works_and_ends_with_a_signal(tmp_path: Path) -> None:
+    code = "import typer; from chainwatch.cli.web import web; app = typer.Typer(); app.command()(web); app()"
+    with serve_unix(tmp_path / "s", lambda request: Response(200, "text/plain", request.target.encode())):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, "--socket", str(tmp_path / "s")],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ),
+        )  # fmt: skip
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(), urllib.request.ProxyHandler({}))
+        assert opener.open(address, timeout=10).read() == b"/"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        process.stdout.close()
