@@ -24,4 +24,9 @@ lint: venv ## ruff, mypy and the import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-.PHONY: help venv test lint
+fuzz: ## coverage-guided fuzzing of the checkpoint readers, SECONDS=60 for each (in an environment of its own)
+	test -x .venv-fuzz/bin/python || $(PYTHON) -m venv .venv-fuzz
+	.venv-fuzz/bin/pip install -q --disable-pip-version-check atheris crc32c isal zstandard
+	PYTHONPATH=src .venv-fuzz/bin/python -m dev.fuzz.run --seconds $(or $(SECONDS),60)
+
+.PHONY: help venv test lint fuzz

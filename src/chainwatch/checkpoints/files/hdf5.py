@@ -35,6 +35,13 @@ def examine(read: Read, size: int) -> Tuple[List[Dataset], List[str], bool]:
     Raises:
         Broken: it is cut, was not closed, or its objects do not hold together.
     """
+    try:
+        return _examine(read, size)
+    except IndexError:
+        raise Broken("structure", "an HDF5 file whose objects are whole", "one that ends in the middle") from None
+
+
+def _examine(read: Read, size: int) -> Tuple[List[Dataset], List[str], bool]:
     where = _superblock(read, size)
     version = read(where + 8, 1)[0]
     if version in (0, 1):

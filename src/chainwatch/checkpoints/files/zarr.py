@@ -67,7 +67,7 @@ class Grid(NamedTuple):
         return total
 
     def names(self) -> Iterator[str]:
-        """The key of every chunk, relative to the array."""
+        """The key of every chunk, relative to the array; for grids of which `total` is no more than a few millions."""
         ranges = [range(-(-extent // chunk)) if chunk else range(0) for extent, chunk in zip(self.shape, self.chunks)]
         if not ranges:
             yield "c" if self.prefix else "0"
@@ -128,7 +128,8 @@ def _version3(value: dict) -> Grid:  # type: ignore[type-arg]
 
 def _grid(base: Grid, shape: List[int], chunks: List[int]) -> Grid:
     grid = base._replace(shape=tuple(int(each) for each in shape), chunks=tuple(int(each) for each in chunks))
-    if len(grid.shape) != len(grid.chunks) or len(grid.shape) > 64 or min((*grid.shape, *grid.chunks, 0)) < 0:
+    numbers = (*grid.shape, *grid.chunks, 0)
+    if len(grid.shape) != len(grid.chunks) or len(grid.shape) > 64 or min(numbers) < 0 or max(numbers) >= 1 << 63:
         raise ValueError("shape")
     return grid
 

@@ -1,0 +1,276 @@
+"""NaN and infinite values in the tensors of a checkpoint, counted tensor by tensor.
+
+Types come from what the files declare: pickle opcodes, headers, indexes. Data are streamed; nothing is loaded, and
+nothing is unpickled. Tensors whose encoding is not read here (compressed HDF5 chunks, quantised types) are listed with
+a note instead of a number.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Callable, Dict, Iterable, Iterator, NamedTuple, Optional
+
+from chainwatch.checkpoints.files import kind_of
+from chainwatch.checkpoints.files.base import Broken, Reader, fault_of_error, printable
+from chainwatch.checkpoints.files.values import Floats, count, floats_of
+from chainwatch.checkpoints.seal import files_of
+
+MAX_INFLATED = 64 << 30
+
+
+class TensorCount(NamedTuple):
+    """One tensor with what is special in it."""
+
+    file: str
+    """Relative to the checkpoint."""
+    name: str
+    dtype: str
+    values: int
+    nan: int
+    infinite: int
+    note: str = ""
+    """Why it could not be counted; empty where it was."""
+
+
+class _Slab(NamedTuple):
+    """The bytes of one tensor."""
+
+    name: str
+    dtype: str
+    blocks: Callable[[], Iterable[memoryview]]
+    little: bool = True
+    note: str = ""
+
+
+def count_nans(path: str, progress: Optional[Callable[[int], None]] = None) -> Iterator[TensorCount]:
+    """Every floating point tensor of the checkpoint at `path` (directory, file or prefix), counted.
+
+    Integer tensors are left out. A file that cannot be read yields one entry with a note.
+    """
+    root, names = files_of(path)
+    for name in names:
+        try:
+            with Reader(os.path.join(root, name), progress) as reader:
+                yield from _file(root, name, reader)
+        except Broken as broken:
+            yield _noted(name, broken.fault.found)
+        except OSError as error:
+            yield _noted(name, fault_of_error(error, os.path.join(root, name)).found)
+        except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, MemoryError) as error:
+            yield _noted(name, f"{type(error).__name__} in its structure")
+
+
+def _noted(name: str, note: str) -> TensorCount:
+    return TensorCount(printable(name), "", "", 0, 0, 0, note)
+
+
+def _file(root: str, name: str, reader: Reader) -> Iterator[TensorCount]:
+    if reader.size == 0:
+        return
+    head = reader.read(0, min(16, reader.size))
+    kind = kind_of(reader.name, head)
+    if kind == "raw" and "." not in reader.name and 0x80 < head[0] < 0x90:
+        kind = "msgpack"  # Flax's `checkpoint_<step>` has no ending
+    if name.endswith(".index") and kind == "tf_index":
+        slabs: Iterator[_Slab] = _tf(root, name, reader)
+    elif reader.name in (".zarray", "zarr.json"):
+        slabs = _zarr(root, name, reader)
+    elif reader.name == "manifest.ocdbt":
+        # Each process has a database of its own beside the merged one, which refers to the same values.
+        slabs = iter(()) if "ocdbt.process_" in name else _ocdbt(root, name, reader)
+    else:
+        found = _KINDS.get(kind)
+        if found is None:
+            return
+        slabs = found(reader)
+    for slab in slabs:
+        floats: Optional[Floats] = floats_of(slab.dtype)
+        if floats is None:
+            continue
+        if slab.note:
+            yield TensorCount(printable(name), slab.name, slab.dtype, 0, 0, 0, slab.note)
+            continue
+        counts = count(slab.blocks(), floats, slab.little)
+        yield TensorCount(printable(name), slab.name, slab.dtype, counts.values, counts.nan, counts.infinite)
+
+
+def _range(reader: Reader, start: int, length: int) -> Callable[[], Iterable[memoryview]]:
+    return lambda: reader.blocks(start, length)
+
+
+def _npz(reader: Reader) -> Iterator[_Slab]:
+    from chainwatch.checkpoints.files.npz import arrays
+
+    for each in arrays(reader):
+        header = each.header
+        if header.size is None:
+            continue
+        if each.record is not None and each.record.method != 0:
+            packed = _inflated(reader, each.start, each.record.compressed, header.data)
+            yield _Slab(each.name, header.descr, packed, header.little)
+        else:
+            yield _Slab(each.name, header.descr, _range(reader, each.start, header.size), header.little)
+
+
+def _inflated(reader: Reader, start: int, length: int, skip: int) -> Callable[[], Iterable[memoryview]]:
+    def blocks() -> Iterator[memoryview]:
+        import zlib
+
+        machine = zlib.decompressobj(-15)
+        left, total = skip, 0
+        for block in reader.blocks(start, length):
+            pending = bytes(block)
+            while pending and not machine.eof:
+                try:
+                    data = machine.decompress(pending, 1 << 20)
+                except zlib.error:
+                    raise Broken("structure", "a deflated member", "one that does not inflate") from None
+                pending = machine.unconsumed_tail
+                total += len(data)
+                if total > MAX_INFLATED:
+                    raise Broken("limit", f"at most {MAX_INFLATED:,} bytes inflated", "more")
+                yield memoryview(data)[left:]
+                left = max(0, left - len(data))
+
+    return blocks
+
+
+def _msgpack(reader: Reader) -> Iterator[_Slab]:
+    from chainwatch.checkpoints.files.msgpack import arrays
+
+    for each in arrays(reader):
+        yield _Slab(each.name, each.dtype, _range(reader, each.offset, each.size))
+
+
+def _hdf5(reader: Reader) -> Iterator[_Slab]:
+    yield from _hdf5_within(reader, 0, reader.size)
+
+
+def _hdf5_within(reader: Reader, start: int, size: int) -> Iterator[_Slab]:
+    from chainwatch.checkpoints.files.hdf5 import examine
+
+    def read(offset: int, length: int) -> bytes:
+        return reader.read(start + offset, length)
+
+    for each in examine(read, size)[0]:
+        extents = tuple((start + offset, length) for offset, length in each.extents)
+        note = "compressed or shuffled" if each.filtered else ""
+        yield _Slab(each.name, each.dtype, _extents(reader, extents), each.little, note)
+
+
+def _extents(reader: Reader, extents: "tuple[tuple[int, int], ...]") -> Callable[[], Iterable[memoryview]]:
+    return lambda: (block for offset, length in extents for block in reader.blocks(offset, length))
+
+
+def _keras(reader: Reader) -> Iterator[_Slab]:
+    from chainwatch.checkpoints.files.zips import STORED, read_zip
+
+    for record in read_zip(reader).records:
+        if record.name.endswith(".h5") and record.method == STORED:
+            yield from _hdf5_within(reader, record.start, record.size)
+
+
+def _tf(root: str, name: str, index: Reader) -> Iterator[_Slab]:
+    from chainwatch.checkpoints.files.tf_index import DTYPES, read
+
+    bundle = read(index)
+    prefix = name[: -len(".index")]
+    for shard in range(bundle.shards):
+        path = os.path.join(root, f"{prefix}.data-{shard:05d}-of-{bundle.shards:05d}")
+        with Reader(path, index.progress) as data:
+            for each in bundle.tensors:
+                if each.shard == shard and each.size:
+                    yield _Slab(each.name, DTYPES.get(each.dtype, ""), _range(data, each.offset, each.size))
+
+
+def _zarr(root: str, name: str, reader: Reader) -> Iterator[_Slab]:
+    from chainwatch.checkpoints.files.zarr import parse
+
+    grid = parse(reader.read(0, reader.size))
+    if grid is None:
+        return
+    array = name.rpartition("/")[0]
+    note = "" if grid.codec in ("none", "zstd") and grid.total < 1_000_000 else f"encoded as {grid.codec}"
+
+    def blocks() -> Iterator[memoryview]:
+        from chainwatch.checkpoints.files import zstd
+
+        for chunk in grid.names():
+            path = os.path.join(root, array, chunk)
+            if not os.path.exists(path):
+                continue
+            with Reader(path, reader.progress) as data:
+                stream: Iterable[memoryview] = data.blocks(0, data.size)
+                if grid.codec == "zstd":
+                    stream = (memoryview(part) for part in zstd.stream(stream, MAX_INFLATED))
+                yield from stream
+
+    yield _Slab(array, grid.dtype, blocks, not grid.dtype.startswith(">"), note)
+
+
+def _safetensors(reader: Reader) -> Iterator[_Slab]:
+    import json
+
+    length = int.from_bytes(reader.read(0, 8), "little")
+    header = json.loads(reader.read(8, length))
+    for name, value in header.items():
+        if name != "__metadata__":
+            start, end = value["data_offsets"]
+            yield _Slab(name, str(value["dtype"]), _range(reader, 8 + length + start, end - start))
+
+
+def _ocdbt(root: str, name: str, reader: Reader) -> Iterator[_Slab]:
+    from chainwatch.checkpoints.files import ocdbt, zarr, zstd
+
+    body = ocdbt.payload(reader.read(0, reader.size), ocdbt.MANIFEST)
+    if body is None:
+        raise Broken("unchecked", "a zstd decoder", "no zstd decoder is installed here")
+    where = os.path.join(root, os.path.dirname(name))
+
+    def read(span: ocdbt.Span) -> bytes:
+        if os.path.isabs(span.file) or ".." in span.file.split("/"):
+            raise Broken("structure", "data files below the manifest", "others")
+        with Reader(os.path.join(where, span.file)) as data:
+            return data.read(span.offset, span.length)
+
+    entries = ocdbt.entries(read, ocdbt.manifest(body), lambda span: None)
+    grids = {}
+    for entry in entries:
+        array, _, last = entry.key.decode("utf-8", "surrogateescape").rpartition("/")
+        if last in (".zarray", "zarr.json"):
+            grid = zarr.parse(entry.value if entry.span is None else read(entry.span))
+            if grid is not None:
+                grids[array] = grid
+    held: Dict[str, "list[ocdbt.Entry]"] = {array: [] for array in grids}
+    for entry in entries:
+        key = entry.key.decode("utf-8", "surrogateescape")
+        owner = key.rpartition("/")[0]
+        while owner and owner not in grids:
+            owner = owner.rpartition("/")[0]
+        if owner and not key.endswith((".zarray", "zarr.json")):
+            held[owner].append(entry)
+    for array, grid in grids.items():
+
+        def blocks(chunks: "list[ocdbt.Entry]" = held[array], codec: str = grid.codec) -> Iterator[memoryview]:
+            for entry in chunks:
+                raw = memoryview(entry.value if entry.span is None else read(entry.span))
+                if reader.progress is not None:
+                    reader.progress(len(raw))
+                if codec == "zstd":
+                    for part in zstd.stream([raw], MAX_INFLATED):
+                        yield memoryview(part)
+                else:
+                    yield raw
+
+        note = "" if grid.codec in ("none", "zstd") else f"encoded as {grid.codec}"
+        yield _Slab(array, grid.dtype, blocks, not grid.dtype.startswith(">"), note)
+
+
+_KINDS: Dict[str, Callable[[Reader], Iterator[_Slab]]] = {
+    "npz": _npz,
+    "npy": _npz,
+    "msgpack": _msgpack,
+    "hdf5": _hdf5,
+    "keras": _keras,
+    "safetensors": _safetensors,
+}
