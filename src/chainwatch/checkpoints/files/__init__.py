@@ -37,6 +37,8 @@ SUFFIX = {
     ".keras": "keras",
     ".msgpack": "msgpack",
     ".index": "tf_index",
+    ".ocdbt": "ocdbt",
+    ".tar": "tar",
     ".pkl": "pickle",
     ".pickle": "pickle",
     ".metadata": "pickle",

@@ -67,7 +67,7 @@ class Node(NamedTuple):
 
 def check(reader: Reader, deep: bool) -> Finding:
     """One file on its own: a manifest, or a data file that begins with a node."""
-    if reader.read(0, 4) == MANIFEST:
+    if reader.name.startswith("manifest.") or reader.read(0, min(4, reader.size)) == MANIFEST:
         payload(reader.read(0, reader.size), MANIFEST)
     else:
         length = walk(reader, deep)

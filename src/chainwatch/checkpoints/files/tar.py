@@ -51,11 +51,18 @@ def _walk(reader: Reader) -> None:
     while at + BLOCK <= reader.size:
         head = reader.read(at, BLOCK)
         if not any(head):
+            if reader.size % BLOCK or at + 2 * BLOCK > reader.size:
+                break
             return
         total = sum(head[:148]) + 8 * 32 + sum(head[156:])
-        if int(head[148:156].split(b"\0")[0].strip() or b"0", 8) != total:
+        try:
+            stated = int(head[148:156].split(b"\0")[0].strip() or b"0", 8)
+            field = head[124:136]
+            wide = field[0] & 0x80
+            size = int.from_bytes(field[1:], "big") if wide else int(field.split(b"\0")[0].strip() or b"0", 8)
+        except ValueError:
+            raise Broken("structure", f"a tar header at {grouped(at)}", "other bytes") from None
+        if stated != total:
             raise Broken("checksum", f"the header at {grouped(at)} with its checksum", "another")
-        field = head[124:136]
-        size = int.from_bytes(field[1:], "big") if field[0] & 0x80 else int(field.split(b"\0")[0].strip() or b"0", 8)
         at += BLOCK + -(-size // BLOCK) * BLOCK
     raise Broken("truncated", "zero blocks that end the archive", f"the file ends at {grouped(reader.size)} bytes")
