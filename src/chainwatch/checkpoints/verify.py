@@ -123,6 +123,14 @@ def search(run_dir: str, options: Options) -> Tuple[Optional[Checkpoint], List[C
     return best, passed
 
 
+def check_format(format: Optional[str]) -> None:
+    """Raises ValueError, with the names that there are, for a format that nobody knows."""
+    from chainwatch.checkpoints.formats import FORMATS
+
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"no checkpoint format is called {format!r}; there are {', '.join((*FORMATS, 'custom'))}")
+
+
 def judge(candidate: Candidate, inventory: Inventory, options: Options) -> Checkpoint:
     """The verdict on one candidate."""
     pointer = inventory.pointers.get(candidate.run.path)
@@ -171,11 +179,8 @@ def _options(
             raise ValueError("the format custom needs a rule: which files a checkpoint must have")
     elif custom is not None:
         raise ValueError(f"a custom rule is for the format custom, not for {format or 'one that is to be found'}")
-    elif format is not None:
-        from chainwatch.checkpoints.formats import FORMATS
-
-        if format not in FORMATS:
-            raise ValueError(f"no checkpoint format is called {format!r}; there are {', '.join((*FORMATS, 'custom'))}")
+    else:
+        check_format(format)
     return Options(deep, format, now, settle, examine_file or examine, progress, custom)
 
 

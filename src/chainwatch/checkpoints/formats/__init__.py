@@ -22,6 +22,11 @@ class Entry(NamedTuple):
 
 
 TABLE: Tuple[Entry, ...] = (
+    Entry(
+        ("deepspeed",),
+        "deepspeed",
+        ("_states.pt\n", "\nglobal_step", "optim_states.pt\n", "\nlatest\n", "_universal\n"),
+    ),
     Entry(("levanter",), "levanter", ("step-", "\nmetadata.json\n")),
     Entry(("axlearn",), "axlearn", ("\nindex\n", "step_")),
     Entry(("nanotron",), "nanotron", ("\ncheckpoint_metadata.json\n", "\nmodel\n", "\nlatest.txt\n")),

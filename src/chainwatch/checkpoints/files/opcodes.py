@@ -1,0 +1,491 @@
+"""A pickle read as opcodes: what it would build, as plain symbols, without building it.
+
+No class is looked up, nothing is imported, nothing is called. Names of classes become `Global`, calls become `Thing`,
+persistent ids become `Ref`; numbers, short strings, tuples, lists and dictionaries become themselves. Time and memory
+are bounded: opcodes, objects and stack are counted, long strings and numbers are skipped over, and the file is read
+through a window, so that a pickle with gigabytes of inline arrays costs no memory.
+
+The opcodes are those of protocols 0 to 5 (`pickletools` in the standard library documents them).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from chainwatch.checkpoints.files.base import Broken, Reader, grouped
+
+MAX_OPS = 16_000_000
+"""Opcodes of one pickle; the index of 32,000 shards has some 3 million."""
+MAX_OBJECTS = 3_000_000
+"""Containers that one pickle may make, and items that it may put into them (some 60 bytes each)."""
+MAX_STACK = 1_000_000
+MAX_MEMO = 3_000_000
+SHORT = 65_536
+"""Strings and bytes above this length are passed over and become `LONG`."""
+WINDOW = 1 << 18
+
+_U16 = struct.Struct("<H").unpack_from
+_I32 = struct.Struct("<i").unpack_from
+_U32 = struct.Struct("<I").unpack_from
+_U64 = struct.Struct("<Q").unpack_from
+_F64 = struct.Struct(">d").unpack_from
+
+
+class Global(str):
+    """The dotted name of a class or function."""
+
+    __slots__ = ()
+
+
+class Ref:
+    """A persistent id: for torch the tuple ('storage', type, key, location, number of elements)."""
+
+    __slots__ = ("pid",)
+
+    def __init__(self, pid: object) -> None:
+        self.pid = pid
+
+
+class Thing:
+    """What a call or an instance would be: the callee, its arguments, and the state it would be given."""
+
+    __slots__ = ("args", "func", "items", "state")
+
+    def __init__(self, func: object, args: object) -> None:
+        self.func = func
+        self.args = args
+        self.state: Any = None
+        self.items: Any = None
+        """List or dictionary items that would be added to it; None where there are none."""
+
+
+class _Long:
+    """Stands for a value that was too long to keep."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "LONG"
+
+
+LONG = _Long()
+
+_DICTS = frozenset(
+    ("collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict", "collections.Counter")
+)
+
+
+class Walked(NamedTuple):
+    """One pickle, walked to its STOP."""
+
+    value: Any
+    end: int
+    """Offset of the first byte after STOP."""
+    refs: List[Any]
+    """All persistent ids, in order."""
+
+
+def walk(
+    reader: Reader,
+    start: int,
+    end: int,
+    built: Optional[Callable[[Thing], None]] = None,
+    data: Optional[bytes] = None,
+) -> Walked:
+    """Walk the pickle that starts at `start` and must stop before `end`.
+
+    Args:
+        built: called with each thing once its state is set (BUILD); it may shrink it.
+        data: the bytes from `start`, where the caller has them already.
+
+    Raises:
+        Broken: `truncated` where it runs past `end`, `structure` for what is no pickle, `limit` where it is too large.
+    """
+    machine = _Machine(reader, start, end, built, data)
+    try:
+        return machine.run()
+    except (IndexError, struct.error):
+        if machine.at_end():
+            raise Broken("truncated", "a pickle that ends in STOP", f"it ends at {grouped(end)} without STOP") from None
+        raise Broken("structure", "a pickle", f"opcodes that take what is not there, near {machine.where()}") from None
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        raise Broken("structure", "a pickle", f"opcodes that make no sense, near {machine.where()}") from None
+
+
+class _Machine:
+    __slots__ = ("base", "buffer", "built", "end", "i", "reader")
+
+    def __init__(
+        self,
+        reader: Reader,
+        start: int,
+        end: int,
+        built: Optional[Callable[[Thing], None]],
+        data: Optional[bytes],
+    ) -> None:
+        self.reader = reader
+        self.base = start
+        self.end = end
+        self.built = built
+        self.buffer = reader.read(start, min(WINDOW, end - start)) if data is None else data
+        self.i = 0
+
+    def at_end(self) -> bool:
+        return self.base + len(self.buffer) >= self.end and self.i >= len(self.buffer) - 10
+
+    def where(self) -> str:
+        return f"offset {grouped(self.base + self.i)}"
+
+    def refill(self, i: int, need: int) -> Tuple[bytes, int, int]:
+        """Move the window to position `i` of the buffer; it then holds `need` bytes or ends at the end."""
+        self.base += i
+        if self.base > self.end or need > self.end - self.base:
+            self.base, self.buffer, self.i = self.end, b"", 0
+            raise IndexError
+        self.buffer = self.reader.read(self.base, min(max(WINDOW, need), self.end - self.base))
+        return self.window()
+
+    def window(self) -> Tuple[bytes, int, int]:
+        """The buffer, its size, and the position from which an opcode might reach over its end."""
+        size = len(self.buffer)
+        return self.buffer, size, size - 16 if self.base + size < self.end else size
+
+    def line(self, i: int) -> Tuple[bytes, int]:
+        """The bytes up to the newline, and the position after it; may move the window."""
+        stop = self.buffer.find(b"\n", i, i + SHORT)
+        if stop < 0:
+            i, _ = 0, self.refill(i, 0)
+            stop = self.buffer.find(b"\n", 0, SHORT)
+            if stop < 0:
+                if self.base + len(self.buffer) >= self.end:
+                    self.i = len(self.buffer)
+                    raise IndexError
+                raise ValueError
+        return self.buffer[i:stop], stop + 1
+
+    def long_bytes(self, i: int, length: int) -> Tuple[Optional[bytes], int]:
+        """A payload that reaches over the end of the window: its bytes, None where it is too long to keep."""
+        if length > SHORT:
+            if length > self.end - self.base - i:
+                self.base, self.buffer, self.i = self.end, b"", 0
+                raise IndexError
+            self.refill(i + length, 0)
+            return None, 0
+        self.refill(i, length)
+        return self.buffer[:length], length
+
+    def run(self) -> Walked:
+        """The loop. One long function on purpose: a call per opcode would cost more than the opcode."""
+        buffer, size, safe = self.window()
+        i = 0
+        stack: List[Any] = []
+        push = stack.append
+        pop = stack.pop
+        marks: List[int] = []
+        memo: Dict[int, Any] = {}
+        names: Dict[Any, Global] = {}
+        refs: List[Any] = []
+        built = self.built
+        objects = 0
+        budget = MAX_OPS
+        try:
+            while True:
+                if len(stack) + len(marks) > MAX_STACK or len(memo) > MAX_MEMO or objects > MAX_OBJECTS or budget <= 0:
+                    raise Broken("limit", f"a pickle of at most {grouped(MAX_OPS)} opcodes", "one that is larger")
+                budget -= 50_000
+                for _ in range(50_000):
+                    if i >= safe:
+                        buffer, size, safe = self.refill(i, 1)
+                        i = 0
+                    op = buffer[i]
+                    i += 1
+                    if op == 0x71:  # BINPUT
+                        memo[buffer[i]] = stack[-1]
+                        i += 1
+                    elif op == 0x72:  # LONG_BINPUT
+                        memo[_U32(buffer, i)[0]] = stack[-1]
+                        i += 4
+                    elif op == 0x94:  # MEMOIZE
+                        memo[len(memo)] = stack[-1]
+                    elif op == 0x68:  # BINGET
+                        push(memo[buffer[i]])
+                        i += 1
+                    elif op == 0x4B:  # BININT1
+                        push(buffer[i])
+                        i += 1
+                    elif op == 0x28:  # MARK
+                        marks.append(len(stack))
+                    elif op == 0x74:  # TUPLE
+                        mark = marks.pop()
+                        stack[mark:] = [tuple(stack[mark:])]
+                        objects += 1
+                    elif op == 0x6A:  # LONG_BINGET
+                        push(memo[_U32(buffer, i)[0]])
+                        i += 4
+                    elif op == 0x4A:  # BININT
+                        push(_I32(buffer, i)[0])
+                        i += 4
+                    elif op == 0x4D:  # BININT2
+                        push(_U16(buffer, i)[0])
+                        i += 2
+                    elif op == 0x52:  # REDUCE
+                        args = pop()
+                        func = stack[-1]
+                        objects += 1
+                        stack[-1] = {} if type(func) is Global and func in _DICTS else Thing(func, args)
+                    elif op == 0x51:  # BINPERSID
+                        pid = stack[-1]
+                        refs.append(pid)
+                        stack[-1] = Ref(pid)
+                        objects += 1
+                    elif op == 0x85:  # TUPLE1
+                        stack[-1] = (stack[-1],)
+                        objects += 1
+                    elif op == 0x86:  # TUPLE2
+                        last = pop()
+                        stack[-1] = (stack[-1], last)
+                        objects += 1
+                    elif op == 0x87:  # TUPLE3
+                        last = pop()
+                        middle = pop()
+                        stack[-1] = (stack[-1], middle, last)
+                        objects += 1
+                    elif op == 0x58 or op == 0x8C or op in _STRINGS:  # strings and bytes with a length before them
+                        if op == 0x58 or op == 0x54 or op == 0x42:
+                            length = _U32(buffer, i)[0]
+                            i += 4
+                        elif op == 0x8C or op == 0x55 or op == 0x43:
+                            length = buffer[i]
+                            i += 1
+                        else:
+                            length = _U64(buffer, i)[0]
+                            i += 8
+                        if i + length <= size:
+                            raw = buffer[i : i + length] if length <= SHORT else None
+                            i += length
+                        else:
+                            raw, i = self.long_bytes(i, length)
+                            buffer, size, safe = self.window()
+                        if raw is None:
+                            push(LONG)
+                        elif op == 0x58 or op == 0x8C or op == 0x8D:
+                            push(raw.decode("utf-8", "replace"))
+                        elif op == 0x54 or op == 0x55:
+                            push(raw.decode("latin-1"))
+                        else:
+                            push(raw)
+                    elif op == 0x89:  # NEWFALSE
+                        push(False)
+                    elif op == 0x88:  # NEWTRUE
+                        push(True)
+                    elif op == 0x29:  # EMPTY_TUPLE
+                        push(())
+                    elif op == 0x4E:  # NONE
+                        push(None)
+                    elif op == 0x7D:  # EMPTY_DICT
+                        objects += 1
+                        push({})
+                    elif op == 0x5D or op == 0x8F:  # EMPTY_LIST, EMPTY_SET
+                        objects += 1
+                        push([])
+                    elif op == 0x75 or op == 0x64:  # SETITEMS, DICT
+                        mark = marks.pop()
+                        items = stack[mark:]
+                        del stack[mark:]
+                        objects += len(items)
+                        if op == 0x64:
+                            objects += 1
+                            push({})
+                        target = stack[-1]
+                        if type(target) is not dict:
+                            if target.items is None:
+                                target.items = {}
+                            target = target.items
+                        for at in range(0, len(items) - 1, 2):
+                            key = items[at]
+                            kind = type(key)
+                            if kind is str or (kind is int and -0x80000000 <= key <= 0x7FFFFFFF):
+                                target[key] = items[at + 1]
+                            else:
+                                target[_Key(key)] = items[at + 1]
+                    elif op == 0x73:  # SETITEM
+                        value = pop()
+                        key = pop()
+                        target = stack[-1]
+                        if type(target) is not dict:
+                            if target.items is None:
+                                target.items = {}
+                            target = target.items
+                        kind = type(key)
+                        if kind is str or (kind is int and -0x80000000 <= key <= 0x7FFFFFFF):
+                            target[key] = value
+                        else:
+                            target[_Key(key)] = value
+                    elif op == 0x65 or op == 0x90 or op == 0x6C or op == 0x91:  # APPENDS, ADDITEMS, LIST, FROZENSET
+                        mark = marks.pop()
+                        items = stack[mark:]
+                        del stack[mark:]
+                        objects += len(items)
+                        if op == 0x6C or op == 0x91:
+                            objects += 1
+                            push(items)
+                        else:
+                            target = stack[-1]
+                            if type(target) is not list:
+                                if target.items is None:
+                                    target.items = []
+                                target = target.items
+                            target.extend(items)
+                    elif op == 0x61:  # APPEND
+                        value = pop()
+                        target = stack[-1]
+                        if type(target) is not list:
+                            if target.items is None:
+                                target.items = []
+                            target = target.items
+                        target.append(value)
+                        objects += 1
+                    elif op == 0x62:  # BUILD
+                        value = pop()
+                        target = stack[-1]
+                        if type(target) is Thing:
+                            target.state = value
+                            if built is not None:
+                                built(target)
+                    elif op == 0x81:  # NEWOBJ
+                        args = pop()
+                        func = stack[-1]
+                        objects += 1
+                        stack[-1] = {} if type(func) is Global and func in _DICTS else Thing(func, args)
+                    elif op == 0x92:  # NEWOBJ_EX
+                        pop()
+                        args = pop()
+                        objects += 1
+                        stack[-1] = Thing(stack[-1], args)
+                    elif op == 0x63:  # GLOBAL
+                        module, i = self.line(i)
+                        name, i = self.line(i)
+                        if self.buffer is not buffer:
+                            buffer, size, safe = self.window()
+                        both = (module, name)
+                        if both not in names:
+                            names[both] = Global(
+                                f"{module.decode('utf-8', 'replace')}.{name.decode('utf-8', 'replace')}"
+                            )
+                        push(names[both])
+                    elif op == 0x93:  # STACK_GLOBAL
+                        last = pop()
+                        first = stack[-1]
+                        if type(first) is not str or type(last) is not str:
+                            raise ValueError
+                        if (first, last) not in names:
+                            names[first, last] = Global(f"{first}.{last}")
+                        stack[-1] = names[first, last]
+                    elif op == 0x2E:  # STOP
+                        return Walked(pop(), self.base + i, refs)
+                    elif op == 0x8A:  # LONG1
+                        length = buffer[i]
+                        i += 1
+                        if i + length > size:
+                            raw, i = self.long_bytes(i, length)
+                            buffer, size, safe = self.window()
+                            push(int.from_bytes(raw or b"", "little", signed=True))
+                        else:
+                            push(int.from_bytes(buffer[i : i + length], "little", signed=True))
+                            i += length
+                    elif op == 0x47:  # BINFLOAT
+                        push(_F64(buffer, i)[0])
+                        i += 8
+                    elif op == 0x95:  # FRAME
+                        if _U64(buffer, i)[0] > self.end - self.base - i - 8:
+                            self.base, self.buffer = self.end, b""
+                            self.i = 0
+                            raise IndexError
+                        i += 8
+                    elif op == 0x80:  # PROTO
+                        if buffer[i] > 5:
+                            raise ValueError
+                        i += 1
+                    elif op == 0x30:  # POP
+                        if marks and marks[-1] == len(stack):
+                            marks.pop()
+                        else:
+                            pop()
+                    elif op == 0x31:  # POP_MARK
+                        del stack[marks.pop() :]
+                    elif op == 0x32:  # DUP
+                        push(stack[-1])
+                    elif op in _LINES:
+                        # Protocol 0: one or two lines of text.
+                        text, i = self.line(i)
+                        if op == 0x69:  # INST
+                            name, i = self.line(i)
+                        if self.buffer is not buffer:
+                            buffer, size, safe = self.window()
+                        if op == 0x70:  # PUT
+                            memo[int(text[:20])] = stack[-1]
+                        elif op == 0x67:  # GET
+                            push(memo[int(text[:20])])
+                        elif op == 0x50:  # PERSID
+                            refs.append(text.decode("latin-1"))
+                            push(Ref(refs[-1]))
+                        elif op == 0x69:
+                            mark = marks.pop()
+                            args = tuple(stack[mark:])
+                            del stack[mark:]
+                            objects += 1
+                            push(Thing(Global(f"{text.decode('latin-1')}.{name.decode('latin-1')}"), args))
+                        elif op == 0x49 or op == 0x4C:  # INT, LONG
+                            push(int(text.rstrip(b"L")) if len(text) < 400 else LONG)
+                        elif op == 0x46:  # FLOAT
+                            push(float(text))
+                        else:  # STRING, UNICODE
+                            push(text.decode("latin-1"))
+                    elif op == 0x6F:  # OBJ
+                        mark = marks.pop()
+                        items = stack[mark:]
+                        del stack[mark:]
+                        objects += len(items)
+                        objects += 1
+                        push(Thing(items[0], tuple(items[1:])))
+                    elif op == 0x8B:  # LONG4
+                        length = _I32(buffer, i)[0]
+                        i += 4
+                        if length < 0:
+                            raise ValueError
+                        raw, i = self.long_bytes(i, length)
+                        buffer, size, safe = self.window()
+                        push(LONG if raw is None or length > 1024 else int.from_bytes(raw, "little", signed=True))
+                    elif op == 0x82:  # EXT1
+                        push(LONG)
+                        i += 1
+                    elif op == 0x83:  # EXT2
+                        push(LONG)
+                        i += 2
+                    elif op == 0x84:  # EXT4
+                        push(LONG)
+                        i += 4
+                    elif op == 0x97:  # NEXT_BUFFER
+                        push(LONG)
+                    elif op == 0x98:  # READONLY_BUFFER
+                        pass
+                    else:
+                        raise ValueError
+        finally:
+            self.i = i
+
+
+class _Key:
+    """A dictionary key that is neither a short string nor a small number: kept, compared by identity."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+_STRINGS = frozenset((0x54, 0x55, 0x42, 0x43, 0x8D, 0x8E, 0x96))
+"""BINSTRING, SHORT_BINSTRING, BINBYTES, SHORT_BINBYTES, BINUNICODE8, BINBYTES8, BYTEARRAY8."""
+_LINES = frozenset((0x49, 0x4C, 0x46, 0x53, 0x56, 0x70, 0x67, 0x50, 0x69))
+"""INT, LONG, FLOAT, STRING, UNICODE, PUT, GET, PERSID, INST."""

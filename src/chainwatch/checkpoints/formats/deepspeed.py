@@ -1,0 +1,334 @@
+"""DeepSpeed: ZeRO 0 to 3, bf16, MoE experts, pipeline layers, NVMe offload, and universal checkpoints.
+
+Layout `<run>/<tag>/` with the tag (free text) in `<run>/latest`. Which files a step needs is told by what is inside the
+model states: `dp_world_size`, `mp_world_size` and the ZeRO stage. Rank 0 writes `latest` without waiting for the
+optimizer files of the other ranks (`TorchCheckpointEngine.commit` is empty), so it proves nothing of them. An engine
+loads optimizer files of another step without a word; only the step inside them tells.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+
+from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
+
+_MODEL = re.compile(r"mp_rank_(\d+)_model_states\.pt$")
+_ZERO_MODEL = re.compile(r"zero_pp_rank_(\d+)_mp_rank_(\d+)_?model_states\.pt$")
+_OPTIM = re.compile(r"((?:bf16_|fp16_)?zero_pp_rank_)(\d+)_mp_rank_(\d+)(_?optim_states\.pt)$")
+_LAYER = re.compile(r"layer_(\d+)-model_(\d+)(.*)-model_states\.pt$")
+_EXPERT = re.compile(r"(?:layer_(\d+)_)?expert_(\d+)_mp_rank_(\d+)_model_states\.pt$")
+_EXPERT_OPTIM = re.compile(r"expp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt$")
+_NAMED = re.compile(r"global_step\d+(_universal)?$")
+
+Rank = Tuple[int, int]
+
+
+class _Names:
+    """The files of one step, by what their names say."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.model: Dict[int, str] = {}
+        self.zero_model: Dict[Rank, str] = {}
+        self.optim: Dict[Rank, str] = {}
+        self.layers: Dict[int, Set[Tuple[int, str]]] = {}
+        self.experts: Dict[int, Set[Rank]] = {}
+        self.expert_optim: Set[Rank] = set()
+        self.others: List[str] = []
+        """Layer, expert and expert optimizer files: all are examined."""
+        self.optim_name = ("zero_pp_rank_", "_optim_states.pt")
+        for name in names:
+            if not name.endswith("_states.pt") and not name.endswith("optim_states.pt"):
+                continue
+            self._sort(name)
+
+    def _sort(self, name: str) -> None:
+        found = _MODEL.match(name)
+        if found:
+            self.model[int(found[1])] = name
+            return
+        found = _ZERO_MODEL.match(name)
+        if found:
+            self.zero_model[int(found[1]), int(found[2])] = name
+            return
+        found = _OPTIM.match(name)
+        if found:
+            self.optim[int(found[2]), int(found[3])] = name
+            self.optim_name = (found[1], found[4])
+            return
+        found = _LAYER.match(name)
+        if found:
+            self.layers.setdefault(int(found[1]), set()).add((int(found[2]), found[3]))
+        else:
+            found = _EXPERT.match(name)
+            if found:
+                self.experts.setdefault(int(found[1] or -1), set()).add((int(found[2]), int(found[3])))
+            else:
+                found = _EXPERT_OPTIM.match(name)
+                if not found:
+                    return
+                self.expert_optim.add((int(found[1]), int(found[2])))
+        self.others.append(name)
+
+    def __bool__(self) -> bool:
+        return bool(self.model or self.zero_model or self.optim or self.others)
+
+
+class DeepSpeed(Layout):
+    """See the module."""
+
+    name = "deepspeed"
+
+    def owns(self, folder: Folder) -> bool:
+        return bool(_Names(folder.files)) or ("zero" in folder.dirs and folder.name.endswith("_universal"))
+
+    def named(self, name: str) -> bool:
+        return _NAMED.match(name) is not None
+
+    def pointer(self, run: Folder) -> Optional[Pointer]:
+        text = run.text("latest", 4096) if "latest" in run.files else None
+        if text is None:
+            return None
+        tag = text.strip()
+        usable = bool(tag) and tag.isprintable() and "/" not in tag and tag not in (".", "..")
+        if usable and (tag in run.dirs or self.named(tag)):
+            return Pointer("latest", tag, text)
+        return Pointer("latest", None, text) if any(self.named(name) for name in run.dirs) else None
+
+    def judge(self, candidate: Candidate, look: Look) -> None:
+        folder = candidate.root
+        if "zero" in folder.dirs:
+            _judge_universal(folder, look)
+        else:
+            judge_step(folder, "", look)
+        _weigh_pointer(candidate, look)
+
+
+def judge_step(folder: Folder, prefix: str, look: Look) -> None:
+    """Judge the files of one step; `prefix` is the way from the checkpoint to `folder` (for a Trainer's inner step)."""
+    names = _Names(folder.files)
+    if not names:
+        look.missing(prefix + "mp_rank_00_model_states.pt", "model states of rank 0")
+        return
+    neighbours = _neighbour_names(look, prefix)
+    model = {name: look.file(prefix + name).facts for name in (*names.model.values(), *names.zero_model.values())}
+    dp, mp, stage = (_common(model.values(), key) for key in ("dp_world_size", "mp_world_size", "stage"))
+    width = dp if dp is not None else _width(neighbours)
+    optim: Dict[str, Dict[str, Any]] = {}
+    extra = 0
+    for rank, name in sorted(names.optim.items()):
+        if dp is not None and rank[0] >= dp:
+            extra += 1
+        else:
+            optim[name] = look.file(prefix + name).facts
+    if dp is None and width is None:
+        width = _common(optim.values(), "partition_count")
+    for name in names.others:
+        look.file(prefix + name)
+    _expect_ranks(names, neighbours, prefix, width, mp or 1, stage, model, look)
+    _expect_layers(names, neighbours, prefix, look)
+    _expect_one_step(model, optim, prefix, look)
+    _expect_offload(folder, prefix, width, look)
+    if width is not None:
+        look.detail = f"world size {width}" + (f" x {mp}" if mp and mp > 1 else "")
+        look.detail += f", {extra} files of a former larger run are passed over" if extra else ""
+
+
+def _expect_ranks(
+    names: _Names,
+    neighbours: List[_Names],
+    prefix: str,
+    dp: Optional[int],
+    mp: int,
+    stage: Optional[int],
+    model: Dict[str, Dict[str, Any]],
+    look: Look,
+) -> None:
+    """The model and optimizer file of every rank of the world that the model states name."""
+    sharded = bool(names.zero_model) or (stage == 3 and not names.model)
+    if not sharded and not names.layers and not names.model:
+        look.missing(prefix + "mp_rank_00_model_states.pt", "model states of rank 0")
+    for rank in range(max(mp, max(names.model, default=0) + 1)):
+        if not sharded and names.model and rank not in names.model:
+            look.missing(f"{prefix}mp_rank_{rank:02d}_model_states.pt", f"model states of {mp} model-parallel ranks")
+    if dp is None:
+        dp = max((rank[0] + 1 for rank in (*names.zero_model, *names.optim)), default=1)
+    world = [(data, part) for data in range(min(dp, 1_000_000)) for part in range(mp)]
+    if sharded:
+        for data, part in world:
+            if (data, part) not in names.zero_model:
+                look.missing(f"{prefix}zero_pp_rank_{data}_mp_rank_{part:02d}_model_states.pt", f"world size {dp}")
+    inside = any("optimizer_steps" in facts for facts in model.values())
+    theirs = any(other.optim for other in neighbours)
+    if (
+        names.optim
+        or sharded
+        or (stage or 0) > 0
+        or (stage is None and theirs and not inside and not names.expert_optim)
+    ):
+        before, after = names.optim_name
+        for data, part in world:
+            if (data, part) not in names.optim:
+                look.missing(f"{prefix}{before}{data}_mp_rank_{part:02d}{after}", f"world size {dp}")
+
+
+def _expect_layers(names: _Names, neighbours: List[_Names], prefix: str, look: Look) -> None:
+    """Pipeline layers and experts: every layer has the same parts, numbered without a gap, as its neighbours have."""
+    _expect_parts(
+        look,
+        prefix,
+        "layer_{:02d}-model_{:02d}{}-model_states.pt",
+        {(layer, *part) for layer, parts in names.layers.items() for part in parts},
+        [{(layer, *part) for layer, parts in other.layers.items() for part in parts} for other in neighbours],
+    )
+    whole: Set[Rank] = set().union(*names.experts.values()) if names.experts else set()
+    last = max((expert for expert, _ in whole), default=-1)
+    ranks = {rank for _, rank in whole}
+    for layer, parts in names.experts.items():
+        for expert in range(last + 1):
+            for rank in sorted(ranks):
+                if (expert, rank) not in parts:
+                    start = "" if layer < 0 else f"layer_{layer}_"
+                    look.missing(f"{prefix}{start}expert_{expert}_mp_rank_{rank:02d}_model_states.pt", "every expert")
+    for other in neighbours:
+        for layer in sorted(set(other.experts) - set(names.experts)):
+            look.missing(f"{prefix}layer_{layer}_expert_0_mp_rank_00_model_states.pt", "experts as its neighbour has")
+        break
+    for rank in range(max((rank for rank, _ in names.expert_optim), default=-1) + 1):
+        if (rank, 0) not in names.expert_optim:
+            look.missing(f"{prefix}expp_rank_{rank}_mp_rank_00_optim_states.pt", "every expert-parallel rank")
+
+
+def _expect_parts(look: Look, prefix: str, form: str, have: Set[Any], theirs: List[Set[Any]]) -> None:
+    parts = {entry[1:] for entry in have}
+    wanted = {(layer, *part) for layer in {entry[0] for entry in have} for part in parts}
+    if theirs and theirs[0] and have:
+        same_parts = {entry[1:] for entry in theirs[0]} == parts
+        wanted |= theirs[0] if same_parts else set()
+    for entry in sorted(wanted - have):
+        look.missing(prefix + form.format(*entry), "every part of every layer")
+
+
+def _expect_one_step(
+    model: Dict[str, Dict[str, Any]], optim: Dict[str, Dict[str, Any]], prefix: str, look: Look
+) -> None:
+    """All files hold the same step: an engine loads a rank's file of another step without a word."""
+    steps = {name: facts["global_steps"] for name, facts in model.items() if type(facts.get("global_steps")) is int}
+    _same(steps, "global_steps", prefix, look)
+    if steps and len(set(steps.values())) == 1:
+        inner = next(iter(steps.values()))
+        if look.step is None:
+            look.step = inner
+        elif inner != look.step and _NAMED.match(look.candidate.name):
+            look.warn(f"its name says step {look.step}, its model states say {inner}")
+    _same(
+        {name: facts["optimizer_steps"][-1] for name, facts in optim.items() if facts.get("optimizer_steps")},
+        "optimizer step",
+        prefix,
+        look,
+    )
+    counts = {}
+    for name, facts in optim.items():
+        count = facts.get("partition_count")
+        count = max(count) if type(count) is list else count
+        if type(count) is int:
+            counts[name] = count
+    _same(counts, "partition_count", prefix, look)
+
+
+def _same(values: Dict[str, Any], what: str, prefix: str, look: Look) -> None:
+    """A problem for each file whose value differs from that of most others."""
+    if len(set(values.values())) < 2:
+        return
+    numbers = sorted(values.values())
+    usual = max(set(numbers), key=lambda value: (numbers.count(value), value))
+    for name, value in values.items():
+        if value != usual:
+            look.problem(prefix + name, "mixed", f"{what} {usual:g}, as in the other files", f"{what} {value:g}")
+
+
+def _expect_offload(folder: Folder, prefix: str, dp: Optional[int], look: Look) -> None:
+    if "offloaded_tensors" not in folder.dirs or dp is None:
+        return
+    offload = folder.sub("offloaded_tensors")
+    for rank in range(dp):
+        if f"rank{rank}" not in offload.dirs:
+            look.missing(f"{prefix}offloaded_tensors/rank{rank}", f"world size {dp}")
+            continue
+        for name in offload.sub(f"rank{rank}").files:
+            look.file(f"{prefix}offloaded_tensors/rank{rank}/{name}", kind="raw")
+
+
+def _judge_universal(folder: Folder, look: Look) -> None:
+    """`zero/<parameter>/{fp32,exp_avg,exp_avg_sq,step}.pt`, the same for every parameter, and the model states."""
+    names = _Names(folder.files)
+    if not names.model:
+        look.missing("mp_rank_00_model_states.pt", "model states")
+    facts = [look.file(name).facts for name in (*names.model.values(), *names.others)]
+    step = _common(facts, "global_steps")
+    look.step = step if look.step is None else look.step
+    zero = folder.sub("zero")
+    have = {name: set(zero.sub(name).files) for name in zero.dirs if not name.endswith("optimizer_state")}
+    usual: Set[str] = set()
+    for files in have.values():
+        if "fp32.pt" in files:
+            usual = usual | files if usual else set(files)
+    if not have:
+        look.missing("zero", "a directory for each parameter")
+    for name, files in have.items():
+        for wanted in sorted((usual or {"fp32.pt"}) - files):
+            look.missing(f"zero/{name}/{wanted}", "the files that the other parameters have")
+        for each in sorted(files):
+            if each.endswith(".pt"):
+                look.file(f"zero/{name}/{each}")
+    for each in zero.files:
+        look.file(f"zero/{each}")
+
+
+def _weigh_pointer(candidate: Candidate, look: Look) -> None:
+    """`latest` names an older step: this one was never committed. (An empty `latest` says nothing of a step.)"""
+    pointer = look.run_pointer
+    if pointer is None:
+        return
+    if pointer.target is None:
+        said = "empty" if not pointer.said.strip("\0 \n") else "unreadable"
+        look.warn(f"the pointer {pointer.file} is {said}: name this step when you resume")
+        return
+    if pointer.target == candidate.name or pointer.target not in candidate.run:
+        return
+    step, named = look.step, step_of(pointer.target)
+    if step is not None and named is not None and step > named:
+        look.uncommitted(candidate.name, f"{pointer.file} to name it", f"{pointer.file} still names {pointer.target}")
+
+
+def _neighbour_names(look: Look, prefix: str) -> List[_Names]:
+    found = []
+    for other in look.neighbours[:4]:
+        folder = other.root
+        if prefix:
+            inner = [name for name in folder.dirs if _NAMED.match(name)]
+            folder = folder.sub(inner[0]) if inner else folder
+        found.append(_Names(folder.files))
+    return [names for names in found if names]
+
+
+def _width(neighbours: List[_Names]) -> Optional[int]:
+    for names in neighbours:
+        ranks = [rank for rank, _ in (*names.zero_model, *names.optim)]
+        if ranks:
+            return max(ranks) + 1
+    return None
+
+
+def _common(facts: Iterable[Dict[str, Any]], key: str) -> Optional[int]:
+    """The largest whole number that any of the files has under that key."""
+    found = []
+    for each in facts:
+        value = each.get(key)
+        value = max(value, default=None) if type(value) is list else value
+        if type(value) is int and value >= 0:
+            found.append(value)
+    return max(found) if found else None
+
+
+LAYOUT = DeepSpeed()

@@ -1,0 +1,23 @@
+"""The entry of `chainwatch`: the commands that run inside batch scripts start before anything heavy is imported."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, List, Optional
+
+LIGHT = {"latest": "latest", "verify": "verify"}
+"""Command -> module of this folder, each with `main(arguments) -> exit code`."""
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Run the command line; returns the exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    light = LIGHT.get(arguments[0]) if arguments else None
+    module: Any = import_module(f"chainwatch.cli.{light or 'app'}")
+    code: int = module.main(arguments if light is None else arguments[1:])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""`chainwatch latest RUN_DIR`: the path of the newest intact checkpoint, for use inside a batch script."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Dict, FrozenSet, List
+
+from chainwatch.cli.light import (
+    NONE_INTACT,
+    NONE_THERE,
+    OK,
+    USAGE,
+    Usage,
+    document,
+    error_text,
+    parse,
+    print_json,
+    print_path,
+    say,
+    seconds,
+)
+
+HELP = """\
+usage: chainwatch latest RUN_DIR [--format NAME] [--json] [--deep] [--settle SECONDS]
+
+Prints the path of the newest intact checkpoint under RUN_DIR and nothing else:
+
+    RESUME=$(chainwatch latest "$RUN")
+    case $? in
+      0) args="--resume $RESUME" ;;
+      1) args="" ;;                      # no checkpoint yet: start fresh
+      *) exit 1 ;;                       # some exist, none is intact: a person must look
+    esac
+
+Exit codes: 0 found; 1 no checkpoint exists yet; 3 some exist and none is intact; 2 usage, or RUN_DIR cannot be read.
+  --format NAME      judge only checkpoints of that format (default: found by itself)
+  --json             the answer as JSON, with the checkpoints that were passed over
+  --deep             read all bytes and verify every checksum
+  --settle SECONDS   an unfinished checkpoint that changed within this time is in progress (default 300)
+"""
+
+
+def main(arguments: List[str]) -> int:
+    """Run the command; returns the exit code."""
+    try:
+        given = parse(arguments, frozenset(("--json", "--deep", "--help", "-h")), frozenset(("--format", "--settle")))
+        if given.flags & {"--help", "-h"}:
+            sys.stdout.write(HELP)
+            return OK
+        if len(given.positional) != 1:
+            raise Usage("latest takes one run directory")
+        return _latest(given.positional[0], given.flags, given.values)
+    except (Usage, ValueError) as error:
+        say(f"{error} (see chainwatch latest --help)")
+        return USAGE
+
+
+def _latest(path: str, flags: FrozenSet[str], values: Dict[str, str]) -> int:
+    from chainwatch.checkpoints.verify import SETTLE, Options, check_format, search
+    from chainwatch.model.checkpoint import RunReport
+
+    where = os.path.abspath(path)
+    wanted = values.get("--format")
+    check_format(wanted)
+    options = Options(deep="--deep" in flags, format=wanted, settle=seconds(values, "--settle", SETTLE))
+    try:
+        found, passed = search(where, options)
+    except FileNotFoundError as error:
+        if not os.path.isdir(os.path.dirname(where)) or os.path.lexists(where):
+            say(error_text(error, path))
+            return USAGE
+        found, passed = None, []
+    except OSError as error:
+        say(error_text(error, path))
+        return USAGE
+    if "--json" in flags:
+        judged = tuple(passed) if found is None else (*passed, found)
+        print_json(document(RunReport(where, wanted or (found.format if found else None), judged, found)))
+    elif found is not None:
+        print_path(found.path)
+    newest = max(passed, key=lambda each: each.step or -1, default=None)
+    if found is not None:
+        if newest is not None and (newest.step or -1) > (found.step or -1):
+            say(f"step {newest.step} is passed over, it is {newest.status.value.replace('_', ' ')}: {newest.reason}")
+        return OK
+    if newest is None:
+        say(f"no checkpoint under {path} yet")
+        return NONE_THERE
+    say(f"none of {len(passed)} checkpoints under {path} is intact; the newest: {newest.reason}")
+    return NONE_INTACT

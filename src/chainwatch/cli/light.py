@@ -1,0 +1,119 @@
+"""What the light commands share: reading arguments without argparse (it would double their start), and their output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional
+
+from chainwatch.model.checkpoint import Checkpoint, RunReport
+
+OK, NONE_THERE, USAGE, NONE_INTACT = 0, 1, 2, 3
+"""Exit codes of `latest` and `verify`."""
+
+
+class Usage(Exception):
+    """The command line makes no sense; its text says why."""
+
+
+class Arguments(NamedTuple):
+    """A parsed command line."""
+
+    positional: List[str]
+    flags: FrozenSet[str]
+    values: Dict[str, str]
+
+
+def parse(arguments: List[str], flags: FrozenSet[str], values: FrozenSet[str]) -> Arguments:
+    """Options of the forms `--flag`, `--name value`, `--name=value`; `--` ends them."""
+    positional: List[str] = []
+    given: Dict[str, str] = {}
+    seen = set()
+    rest = iter(arguments)
+    for word in rest:
+        if word == "--":
+            positional.extend(rest)
+        elif word in flags:
+            seen.add(word)
+        elif word.startswith("-") and len(word) > 1:
+            name, equals, value = word.partition("=")
+            if name not in values:
+                raise Usage(f"no such option: {word}")
+            if not equals:
+                following = next(rest, None)
+                if following is None:
+                    raise Usage(f"{name} needs a value")
+                value = following
+            given[name] = value
+        else:
+            positional.append(word)
+    return Arguments(positional, frozenset(seen), given)
+
+
+def seconds(values: Dict[str, str], name: str, default: float) -> float:
+    """A number of seconds given as an option."""
+    try:
+        number = float(values.get(name, default))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise Usage(f"{name} takes a number of seconds, not {values[name]!r}")
+    return number
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"chainwatch: {text}\n")
+
+
+def print_path(path: str) -> None:
+    """A path on stdout, byte for byte."""
+    sys.stdout.flush()
+    os.write(sys.stdout.fileno(), os.fsencode(path) + b"\n")
+
+
+def print_json(document: Dict[str, Any]) -> None:
+    """One JSON document on stdout."""
+    import json
+
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+
+def document(report: RunReport) -> Dict[str, Any]:
+    """The JSON of a report."""
+    return {
+        "path": report.path,
+        "format": report.format,
+        "checkpoints": [_checkpoint(each) for each in report.checkpoints],
+        "newest_intact": short(report.newest_intact),
+    }
+
+
+def short(checkpoint: Optional[Checkpoint]) -> Optional[Dict[str, Any]]:
+    """`{"path", "step"}`, or None."""
+    return None if checkpoint is None else {"path": checkpoint.path, "step": checkpoint.step}
+
+
+def _checkpoint(each: Checkpoint) -> Dict[str, Any]:
+    return {
+        "path": each.path,
+        "step": each.step,
+        "format": each.format,
+        "status": each.status.value,
+        "reason": each.reason,
+        "unverifiable": each.unverifiable,
+        "warnings": list(each.warnings),
+        "problems": [problem._asdict() for problem in each.problems],
+    }
+
+
+def exit_code(report: RunReport) -> int:
+    """0: an intact checkpoint is there; 3: there are some, none intact; 1: there is none."""
+    if report.newest_intact is not None:
+        return OK
+    return NONE_INTACT if report.checkpoints else NONE_THERE
+
+
+def error_text(error: OSError, path: str) -> str:
+    """Why PATH cannot be read, and what to do."""
+    return f"{path} cannot be read: {error.strerror or error}; check the path and its permissions"
