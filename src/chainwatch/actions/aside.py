@@ -31,6 +31,10 @@ class MoveError(Exception):
     """A move or a pointer could not be made or undone, as one sentence."""
 
 
+class NothingToUndo(MoveError):
+    """No change of ours is known there."""
+
+
 def set_aside(store: Store, checkpoint: Checkpoint, chain: str | None, why: str, now: datetime) -> list[Move]:
     """Move one checkpoint (a directory, a file, or all files of a prefix) into `ASIDE` beside it.
 
@@ -76,7 +80,7 @@ def restore(store: Store, path: str, now: datetime) -> list[Move]:
     wanted = os.path.abspath(path)
     moves = [m for m in store.moves(state="made") if wanted in {m.path, m.target, os.path.dirname(m.path)}]
     if not moves:
-        raise MoveError(f"nothing that chainwatch moved or mended is known at {wanted}")
+        raise NothingToUndo(f"nothing that chainwatch moved or mended is known at {wanted}")
     for move in reversed(moves):
         if move.kind == "set_aside":
             if os.path.lexists(move.path):

@@ -119,7 +119,10 @@ class Acting:
             "resume": intent.payload.get("resume"),
             "digest": intent.payload.get("digest", ""),
         }
-        self.house.store.update_chain(record.name, facts={**current.facts, "expected": expected})
+        facts = {**current.facts, "expected": expected}
+        if isinstance(array := facts.get("array"), Mapping):
+            facts["array"] = {**array, "id": job_id}
+        self.house.store.update_chain(record.name, facts=facts)
 
     # -- after an attempt
 
@@ -352,7 +355,12 @@ class Acting:
                 record.name,
                 tag.token,
                 sbatch,
-                {"resume": resume, "digest": digest, "why": decision.why, "by": "daemon"},
+                {
+                    "resume": resume,
+                    "digest": digest,
+                    "why": decision.why,
+                    "by": "daemon" if self.house.lease else "command",
+                },
                 now,
             )
             record = store.update_chain(record.name, script_digest=digest)

@@ -34,7 +34,8 @@ class House:
     """One daemon's world."""
 
     store: Store
-    lease: Lease
+    lease: Lease | None
+    """None: a command submits the first job of a chain, beside whatever daemon runs."""
     state: Path
     config: Config
     backends: Mapping[str, Backend]

@@ -65,6 +65,7 @@ class Supervisor:
             self._renew()
 
     def _renew(self) -> None:
+        assert self.house.lease is not None, "the loop acts under a lease"
         self.house.lease = self.house.store.renew_lease(self.house.lease, LEASE_TTL, self.house.clock.now())
 
     # -- one tick

@@ -1,0 +1,145 @@
+"""What the commands share: finding the state, saying things to people and to scripts, and failing in one line.
+
+Exit codes: 0 done; 1 the answer is no (not found, nothing to do); 2 usage, configuration or state cannot be used;
+3 refused (Slurm said no, another daemon has the lease); 4 Slurm or the storage gave no answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from chainwatch.store import Store, open_store
+from chainwatch.store.records import ChainRecord
+
+NO, UNUSABLE, REFUSED, SILENT = 1, 2, 3, 4
+
+DEFAULT_STATE = "~/.local/state/chainwatch"
+
+State = Annotated[
+    Path | None,
+    typer.Option("--state", help=f"State directory [{DEFAULT_STATE}].", envvar="CHAINWATCH_STATE", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ChainName = Annotated[str, typer.Argument(metavar="CHAIN", help="Name of the chain.")]
+
+
+def fail(message: str, code: int = UNUSABLE) -> NoReturn:
+    """One line on stderr, and out."""
+    typer.echo(f"chainwatch: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def state_directory(state: Path | None) -> Path:
+    return Path(os.path.expanduser(state if state is not None else DEFAULT_STATE)).absolute()
+
+
+@contextmanager
+def opened(state: Path | None, *, create: bool = False) -> Iterator[Store]:
+    """The store of a state directory, closed at the end."""
+    store = open_store(state_directory(state), os.environ.get("CHAINWATCH_DATABASE"), create=create)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def known_chain(store: Store, name: str) -> ChainRecord:
+    """The chain of this name, or a line that names the nearest ones."""
+    record = store.chain(name)
+    if record is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, [c.name for c in store.chains()], n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; `chainwatch status` lists them"
+        fail(f"no chain is named {name}{hint}", NO)
+    return record
+
+
+def print_json(value: Any) -> None:
+    """JSON on stdout, with datetimes in ISO format."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=_plain)
+    sys.stdout.write("\n")
+
+
+def _plain(value: Any) -> Any:
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def ago(moment: datetime | None, at: datetime | None = None) -> str:
+    """`3m`, `2h`, `5d`: how long ago, in the largest unit that fits."""
+    if moment is None:
+        return "-"
+    seconds = max(0, int(((at or now()) - moment).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size or (unit == "m" and seconds >= size):
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
+    """A table on stdout: with colours and lines on a terminal, plain columns in a pipe."""
+    if not sys.stdout.isatty():
+        widths = [max(len(str(r[i])) for r in [columns, *rows]) for i in range(len(columns))]
+        for row in [columns, *rows]:
+            print("  ".join(str(c).replace("\n", " ").ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        shown.add_column(column, overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text(str(c), style=(styles or {}).get(str(c), "")) for c in row))
+    Console().print(shown)
+
+
+def guarded(run: Callable[[], None], *, debug: bool) -> int:
+    """Run the program; whatever goes wrong ends in one line and an exit code, a traceback only with `--debug`."""
+    from chainwatch.config import ConfigError
+    from chainwatch.slurm.backend import NoInformation, SlurmError
+    from chainwatch.store import LeaseHeld, LeaseLost, StoreError
+
+    try:
+        run()
+    except SystemExit as e:
+        return e.code if isinstance(e.code, int) else 0 if e.code is None else 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as e:
+        if debug:
+            raise
+        code = UNUSABLE
+        if isinstance(e, (LeaseHeld, LeaseLost)):
+            code = REFUSED
+        elif isinstance(e, NoInformation):
+            code = SILENT
+        elif isinstance(e, SlurmError):
+            code = REFUSED
+        known = isinstance(e, (ConfigError, StoreError, SlurmError, OSError, ValueError))
+        said = (
+            str(e) if known and str(e) else f"{type(e).__name__}: {e} (a fault of chainwatch; --debug shows the rest)"
+        )
+        for line in said.splitlines():
+            print(f"chainwatch: {line}", file=sys.stderr)
+        return code
+    return 0

@@ -1,0 +1,28 @@
+"""`chainwatch run`: the daemon."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="Configuration: a file, or a directory of files.")],
+    observe: Annotated[bool, typer.Option("--observe", help="Change nothing outside; say what would be done.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="One pass, then exit (for cron or scrontab).")] = False,
+    json: Annotated[bool | None, typer.Option("--json/--human", help="Log as JSON [in a pipe], or for people.")] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")] = False,
+) -> None:
+    """Look after the chains of CONFIG until SIGTERM; SIGHUP reads CONFIG again.
+
+    Exit codes: 0 stopped in good order; 2 the configuration or the database cannot be used; 3 another daemon has the
+    lease; 4 (only with --once) Slurm gave no answer.
+    """
+    from chainwatch.supervisor import reporting
+    from chainwatch.supervisor.daemon import Daemon, Flags
+
+    reporting.set_up(sys.stderr, debug=debug, json=json)
+    Daemon(Flags(config, observe_only=observe, once=once)).run()

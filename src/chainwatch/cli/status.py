@@ -1,0 +1,218 @@
+"""`chainwatch status`, `history` and `explain`: what is, what was, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from chainwatch.cli import common
+from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
+from chainwatch.store import Store
+from chainwatch.store.records import ChainRecord
+
+_STYLES = {
+    "running": "green",
+    "done": "bold green",
+    "pending": "cyan",
+    "waiting": "yellow",
+    "recovering": "yellow",
+    "resting": "bold red",
+    "stopped": "bold red",
+    "paused": "magenta",
+}
+
+
+def status(json: common.Json = False, state: common.State = None) -> None:
+    """All chains: state, job, step, last verdict, since when. Exit code 1: there is none."""
+    with common.opened(state) as store:
+        chains = store.chains()
+        rows = [_row(store, c) for c in chains]
+    if json:
+        common.print_json(rows)
+    elif rows:
+        common.table(
+            ["chain", "state", "since", "job", "step", "saved", "attempts", "last end", "now"],
+            [
+                [r["chain"], r["shown"], common.ago(c.state_since), r["job"] or "-", _step(c), _or_dash(c.saved_step),
+                 str(r["attempts"]), r["last_cause"] or "-", c.sentence]
+                for r, c in zip(rows, chains, strict=True)
+            ],
+            _STYLES,
+        )  # fmt: skip
+    else:
+        typer.echo("no chains yet: `chainwatch submit`, `sbatch` or `adopt` makes one", err=True)
+    if not rows:
+        raise typer.Exit(common.NO)
+
+
+def history(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
+    """All attempts of a chain, and how each ended."""
+    with common.opened(state) as store:
+        common.known_chain(store, chain)
+        attempts = store.attempts(chain)
+        decisions = store.decisions(chain)
+    if json:
+        said = [{"at": at, "attempt": number, "sentence": sentence} for at, number, _, sentence in decisions]
+        common.print_json({"chain": chain, "attempts": [as_dict(a) for a in attempts], "decisions": said})
+        return
+    common.table(COLUMNS, [row(a) for a in attempts])
+
+
+def explain(
+    chain: common.ChainName,
+    attempt: Annotated[
+        int | None, typer.Argument(metavar="[ATTEMPT]", help="Number of the attempt [the last].")
+    ] = None,
+    json: common.Json = False,
+    state: common.State = None,
+) -> None:
+    """Evidence, verdict, ruled-out readings and decision of one attempt."""
+    with common.opened(state) as store:
+        record = common.known_chain(store, chain)
+        attempts = store.attempts(chain)
+        chosen = next((a for a in reversed(attempts) if attempt is None or a.number == attempt), None)
+        if chosen is None:
+            common.fail(f"{chain} has no attempt {attempt if attempt is not None else 'yet'}", common.NO)
+        evidence = store.evidence(chain, chosen.number)
+        said = [(at, sentence) for at, number, _, sentence in store.decisions(chain) if number == chosen.number]
+    before = next((a for a in reversed(attempts) if a.number < chosen.number and a.saved_progress), None)
+    changed = _changed(before, chosen)
+    if json:
+        common.print_json(
+            {
+                "chain": chain, "attempt": as_dict(chosen), "verdict": chosen.verdict, "evidence": evidence,
+                "decisions": [{"at": at, "sentence": s} for at, s in said], "changed": changed,
+            }
+        )  # fmt: skip
+        return
+    typer.echo(f"{chain}, attempt {chosen.number}: job {chosen.job.shown_id} on {', '.join(chosen.job.nodes) or '-'}")
+    verdict = chosen.verdict
+    if verdict is None:
+        typer.echo(f"  not over or not judged yet: {record.sentence}")
+        return
+    typer.echo(f"  what    {verdict.sentence}")
+    typer.echo(
+        f"  cause   {verdict.cause} ({verdict.outcome}, confidence {verdict.confidence:.0%}); retry: {verdict.retry}"
+    )
+    if verdict.root_line:
+        typer.echo(f"  line    {verdict.root_line}")
+    for line in verdict.evidence:
+        where = line.source if line.line is None else f"{line.source}:{line.line}"
+        typer.echo(f"  proof   {where}: {line.text}")
+    for ruled in verdict.ruled_out:
+        typer.echo(f"  not     {ruled.cause}: {ruled.why}")
+    for gap in verdict.weaker:
+        typer.echo(f"  weaker  {gap}")
+    for difference in changed:
+        typer.echo(f"  changed {difference}")
+    if verdict.advice:
+        typer.echo(f"  advice  {verdict.advice}")
+    for at, sentence in said:
+        typer.echo(f"  {at:%H:%M:%S}  {sentence}")
+
+
+COLUMNS = ["#", "job", "started", "ended", "state", "cause", "from", "step", "saved", "why"]
+
+
+def row(a: Attempt) -> list[str]:
+    """One attempt as a row under `COLUMNS`."""
+    verdict = a.verdict
+    return [
+        str(a.number),
+        a.job.shown_id,
+        f"{a.job.start:%m-%d %H:%M:%S}" if a.job.start else "-",
+        f"{a.ended:%m-%d %H:%M:%S}" if a.ended else "-",
+        a.job.raw_state or str(a.job.state),
+        str(verdict.cause) if verdict else "-",
+        a.resumed_from.rstrip("/").rsplit("/", 1)[-1] if a.resumed_from else "-",
+        _or_dash(a.step_after),
+        _or_dash(a.saved_after),
+        verdict.sentence if verdict else "",
+    ]
+
+
+def as_dict(a: Attempt) -> dict[str, Any]:
+    """One attempt for scripts."""
+    verdict = a.verdict
+    return {
+        "number": a.number,
+        "job_id": a.job.job_id,
+        "job": a.job.shown_id,
+        "submitted": a.job.attempt.submitted,
+        "started": a.job.start,
+        "ended": a.ended,
+        "state": str(a.job.state),
+        "exit_code": str(a.job.exit) if a.job.exit else None,
+        "nodes": a.job.nodes,
+        "ours": a.ours,
+        "outcome": str(verdict.outcome) if verdict else None,
+        "cause": str(verdict.cause) if verdict else None,
+        "sentence": verdict.sentence if verdict else None,
+        "resumed_from": a.resumed_from,
+        "step": a.step_after,
+        "saved_step": a.saved_after,
+        "script_digest": a.script_digest or None,
+        "commit": a.commit or None,
+    }
+
+
+def _row(store: Store, c: ChainRecord) -> dict[str, Any]:
+    attempts = store.attempts(c.name)
+    last = attempts[-1] if attempts else None
+    verdict = next((a.verdict for a in reversed(attempts) if a.verdict is not None), None)
+    recovery = c.settings.get("recovery")
+    off = isinstance(recovery, dict) and not recovery.get("enabled", True)
+    shown = str(c.state)
+    if c.desired is Desired.PAUSE and c.state is not ChainState.PAUSED:
+        shown += " (pause)"
+    if c.mode is Mode.OBSERVE:
+        shown += " (observe)"
+    if off:
+        shown += " (recovery off)"
+    return {
+        "chain": c.name,
+        "state": str(c.state),
+        "shown": shown,
+        "mode": str(c.mode),
+        "recovery": not off,
+        "desired": str(c.desired),
+        "since": c.state_since,
+        "wait_until": c.wait_until,
+        "cluster": c.cluster,
+        "job": last.job.shown_id if last and last.ended is None else None,
+        "step": c.step,
+        "saved_step": c.saved_step,
+        "target": c.target,
+        "attempts": len(attempts),
+        "last_outcome": str(verdict.outcome) if verdict else None,
+        "last_cause": str(verdict.cause) if verdict else None,
+        "sentence": c.sentence,
+    }
+
+
+def _step(c: ChainRecord) -> str:
+    if c.step is None:
+        return "-"
+    return str(c.step) if c.target is None else f"{c.step}/{c.target}"
+
+
+def _or_dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _changed(before: Attempt | None, this: Attempt) -> list[str]:
+    """What differs from the last attempt that saved progress."""
+    if before is None:
+        return []
+    found = []
+    for what, old, new in (
+        ("batch script", before.script_digest[:19], this.script_digest[:19]),
+        ("git commit", before.commit, this.commit),
+        ("nodes", ", ".join(before.job.nodes), ", ".join(this.job.nodes)),
+        ("partition", before.job.partition, this.job.partition),
+        ("QOS", before.job.qos, this.job.qos),
+    ):
+        if old and new and old != new:
+            found.append(f"{what}: {old} in attempt {before.number}, {new} now")
+    return found
