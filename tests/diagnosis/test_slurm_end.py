@@ -215,6 +215,16 @@ def test_effects_above_the_cause_do_not_win() -> None:
     assert judged(a_job(S.FAILED, "1:0"), effect, cause).cause is Cause.OOM_GPU
 
 
+def test_the_notice_that_ended_an_earlier_attempt_in_the_same_file_is_not_this_ones_cause() -> None:
+    notice = a_finding(
+        "*** JOB 7 CANCELLED DUE TO PREEMPTION ***", Cause.PREEMPTION, 90, 1, signature="slurm/preemption"
+    )
+    torn = a_finding("PytorchStreamReader failed reading zip archive", Cause.CHECKPOINT_CORRUPT, 90, 2)
+    assert judged(a_job(S.FAILED, "1:0"), notice, torn).cause is Cause.CHECKPOINT_CORRUPT
+    assert judged(a_job(S.UNKNOWN, ""), notice, torn).cause is Cause.PREEMPTION
+    assert judged(a_job(S.UNKNOWN, ""), notice, replace(torn, order=9000)).cause is Cause.CHECKPOINT_CORRUPT
+
+
 def test_a_script_that_hides_its_exit_code_is_not_done() -> None:
     error = a_finding("NameError: name 'x' is not defined", Cause.USER_CODE, 46)
     logs = LogEvidence(("log",), findings=(error,), tail=(error.where,))

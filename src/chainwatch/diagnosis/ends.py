@@ -9,6 +9,7 @@ from __future__ import annotations
 from chainwatch.diagnosis.choice import Choice, before, choose, first_of, went_on
 from chainwatch.diagnosis.slurm_end import SlurmEnd, read_slurm
 from chainwatch.diagnosis.wording import Reading, in_words
+from chainwatch.model.job import JobState
 from chainwatch.model.verdict import Cause, Evidence, Finding, Outcome, Proof, Retry, RuledOut, Verdict
 
 _OVERRULES_TIMEOUT = 50
@@ -185,6 +186,7 @@ def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> 
 
 def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading:
     """FAILED and the like: the most specific line that the program did not survive; then what the codes suggest."""
+    choice = _without_older_attempts(evidence, choice)
     root = choice.root
     outcome = end.outcome if end.outcome is not Outcome.DONE else Outcome.FAILED
     if end.cause is not None and (root is None or root.specificity < end.weight):
@@ -218,6 +220,27 @@ def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading:
         end.advice,
         ruled_out=_aside(choice),
     )
+
+
+def _without_older_attempts(evidence: Evidence, choice: Choice) -> Choice:
+    """The choice among what follows Slurm's notice, where that notice ended an earlier attempt in the same file.
+
+    A job that Slurm calls FAILED was not preempted, nor cut off by its limit. Without a state only distance tells: the
+    teardown prints little after a notice, a new attempt prints much.
+    """
+    notice = choice.root
+    if notice is None or notice.signature not in _NOTICES:
+        return choice
+    distance = 0 if evidence.job.state is JobState.FAILED else _A_NEW_START
+    later = [f for f in evidence.logs.findings if before(notice, f) and f.order - notice.order > distance]
+    later = [f for f in later if f.cause is not Cause.COMPLETED and f.signature not in _NOTICES]
+    anew = choose(later)
+    return choice if anew.root is None or anew.root.effect else anew
+
+
+_NOTICES = frozenset({"slurm/preemption", "slurm/time-limit", "slurm/node-failure", "slurm/job-cancelled"})
+_A_NEW_START = 2000
+"""Bytes."""
 
 
 def _outcome_of(cause: Cause, outcome: Outcome) -> Outcome:

@@ -28,6 +28,7 @@ _SURVIVAL = 1 << 16
 """Bytes below a finding in which newer training steps are counted."""
 _ALIKE = 24
 """So many lines of one piece that differ only in digits are looked at, and the last one."""
+_SHAPE = bytes.maketrans(b"\r", b"\n")
 _SHAPES = 20_000
 """Kinds of lines that are remembered while one piece is read."""
 _KEPT = 8
@@ -39,10 +40,10 @@ _TAIL_LINES = 40
 class Limits:
     """How much of a log is read, in bytes."""
 
-    whole: int = 12 << 20
+    whole: int = 6 << 20
     """A part up to this size is read from its beginning to its end."""
     head: int = 1 << 18
-    tail: int = 2 << 20
+    tail: int = 1 << 20
     search: int = 48 << 20
     """How far back from the end of a larger part the cause is looked for, while nothing explains the end."""
     context: int = 1 << 15
@@ -292,19 +293,18 @@ def _unalike(text: bytes, start: int) -> Iterator[tuple[int, int]]:
     """
     seen: dict[bytes, int] = {}
     last: dict[bytes, tuple[int, int]] = {}
+    own = text[start:] if start else text
+    lines = (own.replace(b"\r", b"\n") if b"\r" in own else own).split(b"\n")
     at = start
-    for line in text[start:].split(b"\n"):
-        for piece in line.split(b"\r") if b"\r" in line else (line,):
-            end = at + len(piece)
-            shape = (piece if len(piece) < 400 else piece[:400]).translate(None, b"0123456789")
-            count = seen.get(shape, 0)
-            if count >= _ALIKE:
-                last[shape] = (at, end)
-            elif piece:
-                if len(seen) < _SHAPES:
-                    seen[shape] = count + 1
-                yield at, end
-            at = end + 1
+    for length, shape in zip(map(len, lines), own.translate(_SHAPE, b"0123456789").split(b"\n"), strict=True):
+        count = seen.get(shape, 0)
+        if count >= _ALIKE:
+            last[shape] = (at, at + length)
+        elif length:
+            if len(seen) < _SHAPES:
+                seen[shape] = count + 1
+            yield at, at + length
+        at += length + 1
     yield from sorted(last.values())
 
 
