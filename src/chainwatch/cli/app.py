@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import typer
 
@@ -66,7 +67,7 @@ def _light(name: str, help_text: str) -> None:
         from chainwatch.cli.__main__ import main as light
 
         sys.argv = [sys.argv[0], name, *context.args]
-        light()
+        raise typer.Exit(light())
 
     named.__doc__ = help_text
     app.command(
@@ -81,7 +82,6 @@ _light("latest", "Print the newest intact checkpoint of a run directory, for use
 _light("verify", "Judge a checkpoint, or every checkpoint of a run directory.")
 
 
-def main() -> None:
-    """The program's other commands; see `chainwatch --help`."""
-    debug = "--debug" in sys.argv
-    sys.exit(common.guarded(lambda: app(), debug=debug))
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the other commands; its exit code."""
+    return common.guarded(lambda: app(list(arguments), prog_name="chainwatch"), debug="--debug" in arguments)

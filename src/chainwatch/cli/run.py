@@ -14,6 +14,7 @@ def run(
     observe: Annotated[bool, typer.Option("--observe", help="Change nothing outside; say what would be done.")] = False,
     once: Annotated[bool, typer.Option("--once", help="One pass, then exit (for cron or scrontab).")] = False,
     json: Annotated[bool | None, typer.Option("--json/--human", help="Log as JSON [in a pipe], or for people.")] = None,
+    level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
     debug: Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")] = False,
 ) -> None:
     """Look after the chains of CONFIG until SIGTERM; SIGHUP reads CONFIG again.
@@ -21,8 +22,8 @@ def run(
     Exit codes: 0 stopped in good order; 2 the configuration or the database cannot be used; 3 another daemon has the
     lease; 4 (only with --once) Slurm gave no answer.
     """
-    from chainwatch.supervisor import reporting
     from chainwatch.supervisor.daemon import Daemon, Flags
+    from chainwatch.supervisor.logging import configure
 
-    reporting.set_up(sys.stderr, debug=debug, json=json)
+    configure("debug" if debug else level, "auto" if json is None else "json" if json else "human", sys.stderr)
     Daemon(Flags(config, observe_only=observe, once=once)).run()

@@ -25,9 +25,9 @@ from chainwatch.model.clock import SystemClock
 from chainwatch.slurm.backend import Backend, NoInformation
 from chainwatch.store import Store, open_store
 from chainwatch.store.records import Lease
-from chainwatch.supervisor import reporting
 from chainwatch.supervisor.clusters import backends
 from chainwatch.supervisor.house import House
+from chainwatch.supervisor.logging import decisions
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
@@ -91,7 +91,7 @@ class Daemon:
                 clock=clock,
                 audit=Audit(Path(config.state)),
                 user=getpass.getuser(),
-                say=reporting.say,
+                say=decisions(),
                 observe_only=self.flags.observe_only,
             )
             rng = random.Random()
