@@ -43,10 +43,10 @@ TABLE: Tuple[Entry, ...] = (
     ),
     Entry(("tf",), "tf", (".index\n", ".data-00", "_temp\n", "\ncheckpoint\n")),
     Entry(("composer",), "composer", ("-rank",)),
-    Entry(("keras",), "keras", (".keras\n", ".weights.h5\n")),
+    Entry(("keras",), "keras", (".keras\n", ".weights.h5\n", "\ntraining_metadata.json\n")),
     Entry(("npz",), "npz", (".npz\n", ".npy\n")),
     Entry(("hdf5",), "hdf5", (".h5\n", ".hdf5\n", ".he5\n")),
-    Entry(("flax_msgpack",), "flax", (".msgpack\n", "checkpoint_", "_")),
+    Entry(("flax_msgpack",), "flax", (".msgpack\n", *(f"{digit}\n" for digit in range(10)))),
 )
 """In order of precedence: the first layout that owns a directory gets it."""
 

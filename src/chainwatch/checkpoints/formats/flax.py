@@ -10,7 +10,6 @@ import re
 from typing import Iterable
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
-from chainwatch.checkpoints.formats.tensorstore import judge_zarr
 
 _NAMED = re.compile(r"^checkpoint_\d{1,18}$")
 _STEPPED = re.compile(r"^[A-Za-z][A-Za-z_-]{0,60}\d{1,18}$")
@@ -39,6 +38,8 @@ class Flax(Layout):
             look.step = step
         spread = candidate.name + GDA
         if spread in candidate.run.dirs:
+            from chainwatch.checkpoints.formats.tensorstore import judge_zarr
+
             judge_zarr(look, spread + "/", False)
         elif finding.facts.get("spread"):
             look.missing(spread, "the directory of arrays that are spread over processes")

@@ -26,8 +26,9 @@ class Levanter(Layout):
     def owns(self, folder: Folder) -> bool:
         if MARK in folder.files:
             said = _metadata(folder)
-            return "step" in said and "timestamp" in said
-        if not _NAMED.match(folder.name) or set(folder.files) - {MANIFEST}:
+            if said:
+                return "step" in said and "timestamp" in said
+        if not _NAMED.match(folder.name) or set(folder.files) - {MANIFEST, MARK}:
             return False
         return any(name in folder.dirs for name in _ARRAYS)
 
