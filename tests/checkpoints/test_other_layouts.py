@@ -263,6 +263,7 @@ def test_the_backup_of_keras_knows_its_epoch_and_needs_both_files(tmp_path: Path
     found = judge(where)
     assert (found.format, found.step, found.status) == ("keras", 3, Status.INTACT)
     (where / "latest.weights.h5").unlink()
+    os.utime(where, (OLD, OLD))
     assert judge(where).status is Status.INCOMPLETE
 
 

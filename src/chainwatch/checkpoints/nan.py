@@ -209,14 +209,10 @@ def _zarr(root: str, name: str, reader: Reader) -> Iterator[_Slab]:
 
 
 def _safetensors(reader: Reader) -> Iterator[_Slab]:
-    import json
+    from chainwatch.checkpoints.files.safetensors import read_header
 
-    length = int.from_bytes(reader.read(0, 8), "little")
-    header = json.loads(reader.read(8, length))
-    for name, value in header.items():
-        if name != "__metadata__":
-            start, end = value["data_offsets"]
-            yield _Slab(name, str(value["dtype"]), _range(reader, 8 + length + start, end - start))
+    for each in read_header(reader).tensors:
+        yield _Slab(each.name, each.dtype, _range(reader, each.start, each.size))
 
 
 def _ocdbt(root: str, name: str, reader: Reader) -> Iterator[_Slab]:

@@ -193,9 +193,10 @@ def _inventory(path: str, options: Options) -> Inventory:
 
 
 def _is_there(candidate: Candidate) -> bool:
-    """True for links to nothing, and for prefixes of files."""
+    """True for links to nothing, for prefixes of files, and for names with a rank left open (`…-rank{rank}.pt`)."""
     name = candidate.name
-    return name in candidate.run or any(each.startswith(name) for each in candidate.run.files)
+    start = name.partition("{rank}")[0]
+    return name in candidate.run or any(each.startswith(start) for each in candidate.run.files)
 
 
 def _who_names(candidate: Candidate, pointer: Optional[Pointer]) -> str:

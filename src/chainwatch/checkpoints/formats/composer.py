@@ -27,7 +27,8 @@ class Composer(Layout):
 
     def inside(self, run: Folder) -> Iterable[Candidate]:
         for title, ranks in _groups(run).items():
-            name = title.replace(TEMPLATE, str(ranks[0])) if ranks == [0] and not _widest(run) else title
+            alone = ranks == [0] and not _witnessed(run, title)
+            name = title.replace(TEMPLATE, "0") if alone else title
             yield self.candidate(run, name, None)
 
     def candidate(self, run: Folder, name: str, folder: Optional[Folder]) -> Candidate:
@@ -45,7 +46,7 @@ class Composer(Layout):
                 if match is None:
                     return None
                 title = f"{match.group(1)}{TEMPLATE}{match.group(5)}"
-                alone = _groups(run).get(title, [0]) == [0] and not _widest(run)
+                alone = _groups(run).get(title, [0]) == [0] and not _witnessed(run, title)
                 return Pointer(name, target if alone else title, target)
         return None
 
@@ -56,7 +57,7 @@ class Composer(Layout):
             return
         title = f"{match.group(1)}{TEMPLATE}{match.group(5)}"
         ranks = _groups(candidate.run).get(title, [])
-        world = max((*ranks, _widest(candidate.run), 0)) + 1
+        world = max((*ranks, _witnessed(candidate.run, title), 0)) + 1
         for rank in range(min(world, 1_000_000)):
             name = title.replace(TEMPLATE, str(rank))
             if rank in ranks:
@@ -77,10 +78,17 @@ def _groups(run: Folder) -> Dict[str, List[int]]:
     return groups
 
 
-def _widest(run: Folder) -> int:
-    """The highest rank that two checkpoints of the run have, or the only one: a former, larger world is no witness."""
-    highest = sorted((max(ranks) for ranks in _groups(run).values()), reverse=True)
-    return highest[1] if len(highest) > 1 else (highest[0] if highest else 0)
+def _witnessed(run: Folder, title: str) -> int:
+    """The highest rank that the nearest other checkpoints have: of two, the lower, since worlds also shrink."""
+    match = _FILE.match(title.replace(TEMPLATE, "0"))
+    step = int(match.group(3)) if match else 0
+    others = []
+    for other, ranks in _groups(run).items():
+        found = _FILE.match(other.replace(TEMPLATE, "0"))
+        if other != title and found is not None:
+            others.append((abs(int(found.group(3)) - step), ranks[-1]))
+    others.sort()
+    return min((rank for _, rank in others[:2]), default=0)
 
 
 LAYOUT = Composer()
