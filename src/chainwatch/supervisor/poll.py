@@ -38,8 +38,14 @@ class Poller:
         self._rng = rng
         self._failures = 0
         self.last_good: dict[Source, datetime] = {}
+        self.asked: dict[Source, int] = {}
         self.errors: dict[Source, int] = {}
+        self.last_error: dict[Source, str] = {}
+        """Why the newest question got no answer, of the sources where it got none."""
         self.seconds: dict[Source, float] = {}
+        """How long the newest question took."""
+        self.spent: dict[Source, float] = {}
+        """Seconds of all questions together."""
 
     def poll(self, wanted: Callable[[Sequence[Job] | None], Wanted]) -> Snapshot:
         """Ask the queue, then what `wanted` (given the queue, None if it did not answer) calls for."""
@@ -50,16 +56,19 @@ class Poller:
 
         def ask(source: Source, question: Callable[[], T]) -> T | None:
             began = self._clock.monotonic()
+            self.asked[source] = self.asked.get(source, 0) + 1
             try:
                 answer = question()
             except NoInformation as e:
-                failed[source] = str(e)
+                failed[source] = self.last_error[source] = str(e)
                 self.errors[source] = self.errors.get(source, 0) + 1
                 return None
             finally:
                 self.seconds[source] = self._clock.monotonic() - began
+                self.spent[source] = self.spent.get(source, 0.0) + self.seconds[source]
             answered.add(source)
             self.last_good[source] = now
+            self.last_error.pop(source, None)
             return answer
 
         jobs = ask(Source.QUEUE, lambda: self.backend.queue(self._user))

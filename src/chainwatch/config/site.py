@@ -1,0 +1,127 @@
+"""The site's word: limits in /etc/chainwatch/site.yaml that users cannot loosen, and a PAUSE file beside it.
+
+A site file that cannot be trusted (not root's, writable by others, wrong) stops the daemon from starting: going on
+without limits that somebody wrote down would be the wrong guess.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from chainwatch.config.models import Chain, Config, HandOver
+from chainwatch.config.section import Section
+from chainwatch.config.values import Duration, show_duration
+from chainwatch.model.chain import Mode
+
+SITE_FILE = Path("/etc/chainwatch/site.yaml")
+PAUSE_FILE = Path("/etc/chainwatch/PAUSE")
+Feature = Literal["act", "end_hung_jobs", "set_aside", "pointer", "tcp", "alerts"]
+
+
+class SiteError(Exception):
+    """The site file cannot be trusted or read; a sentence for people."""
+
+
+class Site(Section):
+    """Limits that users cannot loosen."""
+
+    poll_at_least: Duration = timedelta(seconds=1)
+    """Least time between two polls."""
+    submissions_per_hour: int | None = Field(default=None, ge=0)
+    """Most submissions of one user's daemon in an hour."""
+    storage_mb_per_second: float | None = Field(default=None, gt=0)
+    """Most that checks of checkpoints may read from storage, on average."""
+    forbid: tuple[Feature, ...] = ()
+    """What users may not switch on: `act` (everything only observes), `end_hung_jobs`, `set_aside` (moving damaged
+    checkpoints), `pointer` (rewriting pointer files), `tcp` (a port for metrics and page), `alerts` (to other hosts)."""
+    webhook_hosts: tuple[str, ...] | None = None
+    """Hosts that alerts may be sent to, as names or `*.example.org`; by default any."""
+    contact: str = ""
+    """Whom users ask about these limits; shown with each refusal."""
+
+    @property
+    def allowed_hosts(self) -> tuple[str, ...] | None:
+        """For the alert channels; None: any."""
+        return () if "alerts" in self.forbid else self.webhook_hosts
+
+
+def load_site(path: Path = SITE_FILE, *, owner: int = 0) -> Site:
+    """The site's limits; none where there is no file. Raises `SiteError`."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Site()
+    except OSError as error:
+        raise SiteError(
+            f"the site's limits in {path} cannot be read ({error.strerror}): ask whoever runs the cluster"
+        ) from None
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(file.fileno())
+        if found.st_uid != owner or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise SiteError(f"{path} must belong to root and be writable by nobody else, or its limits mean nothing")
+        try:
+            return Site.model_validate(yaml.safe_load(file.read(1_000_000)) or {})
+        except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
+            first = error.errors()[0] if isinstance(error, ValidationError) else None
+            where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else "it is no valid YAML"
+            raise SiteError(f"the site's limits in {path} are wrong ({where}): ask whoever runs the cluster") from None
+
+
+def pause_reason(path: Path = PAUSE_FILE) -> str:
+    """Why every action is paused: the text of the PAUSE file; empty if there is none. What cannot be read pauses."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(2000).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{path} is there and cannot be read ({error.strerror})"
+    return " ".join(text.split()) or f"{path} is there"
+
+
+def apply(site: Site, config: Config) -> tuple[Config, tuple[str, ...]]:
+    """The configuration within the site's limits, and a sentence for each thing that was tightened."""
+    told: list[str] = []
+    changes: dict[str, object] = {}
+    if config.poll < site.poll_at_least:
+        changes["poll"] = site.poll_at_least
+        told.append(f"poll is {show_duration(site.poll_at_least)}, the least that this site allows")
+    most = site.submissions_per_hour
+    if most is not None and config.submissions_per_hour > most:
+        changes["submissions_per_hour"] = most
+        told.append(f"submissions_per_hour is {most}, the most that this site allows")
+    if "tcp" in site.forbid and config.web.listen:
+        changes["web"] = config.web.model_copy(update={"listen": None})
+        told.append("the page is served on its Unix socket only: this site allows no port")
+    chains = {}
+    for name, chain in config.chains.items():
+        chains[name], said = _chain(site, chain)
+        told += [f"chain {name}: {sentence}" for sentence in said]
+    contact = f" ({site.contact})" if site.contact and told else ""
+    changes["chains"] = chains
+    return config.model_copy(update=changes), tuple(sentence + contact for sentence in told)
+
+
+def _chain(site: Site, chain: Chain) -> tuple[Chain, list[str]]:
+    told: list[str] = []
+    changes: dict[str, object] = {}
+    hand_over = chain.checkpoints.hand_over if chain.checkpoints else None
+    moves = {HandOver.SET_ASIDE: "set_aside", HandOver.POINTER: "pointer"}
+    forbidden = moves.get(hand_over) if hand_over else None
+    if chain.mode is Mode.ACT and "act" in site.forbid:
+        told.append("it only observes, as this site demands")
+        changes["mode"] = Mode.OBSERVE
+    elif chain.mode is Mode.ACT and forbidden and forbidden in site.forbid:
+        told.append(f"it only observes: hand_over {hand_over} is not allowed here; use command or file")
+        changes["mode"] = Mode.OBSERVE
+    if chain.hang.end_job and "end_hung_jobs" in site.forbid:
+        told.append("hung jobs are told about, not ended, as this site demands")
+        changes["hang"] = chain.hang.model_copy(update={"end_job": False})
+    return chain.model_copy(update=changes), told
