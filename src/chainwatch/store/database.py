@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from chainwatch.store import schema
 from chainwatch.store.errors import DATABASE_ERRORS, LeaseLost, StoreError, UnknownChain, translated
@@ -39,7 +40,7 @@ class Database:
     def _writing(self, lease: Lease | None = None) -> Iterator[Connection]:
         outer: Connection | None = getattr(self._local, "connection", None)
         if outer is not None:
-            with self._errors(), outer.begin_nested():
+            with self._errors(), _savepoint(outer):
                 self._check(outer, lease)
                 yield outer
             return
@@ -93,3 +94,20 @@ class Database:
         if found is None:
             raise UnknownChain(f"no chain is named {name!r}: `chainwatch status` lists them")
         return int(found)
+
+
+@contextmanager
+def _savepoint(connection: Connection) -> Iterator[None]:
+    """The inner part of a transaction. Where the database undid the whole transaction by itself (SQLite does on a full
+    disk), nothing more can happen in it, also if the caller handles the error: it would be outside of any transaction.
+    """
+    savepoint = connection.begin_nested()
+    try:
+        yield
+    except BaseException:
+        try:
+            savepoint.rollback()
+        except SQLAlchemyError:
+            connection.invalidate()
+        raise
+    savepoint.commit()

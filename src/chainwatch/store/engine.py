@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -73,17 +72,6 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions begin where `single_writer` says, not where the driver guesses
     for pragma in ("foreign_keys=ON", "synchronous=FULL", f"busy_timeout={BUSY_SECONDS * 1000}", "trusted_schema=OFF"):
         connection.execute(f"PRAGMA {pragma}")
-
-
-def create_sqlite_file(path: Path) -> None:
-    """Make an empty database file that only its owner may read. An existing one is left as it is.
-
-    SQLite gives its journal files the mode of the database, so this covers them too.
-    """
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        pass
 
 
 def choose_journal(engine: Engine, path: Path) -> str:

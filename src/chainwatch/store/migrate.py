@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import inspect, text
@@ -50,7 +52,7 @@ def migrate(
     )
 
     known = {script.revision for script in ScriptDirectory(str(scripts)).walk_revisions()}
-    with engine.connect() as plain:
+    with engine.connect() as plain, _without_foreign_keys(plain):
         connection = plain.execution_options(chainwatch_write=True)
         with connection.begin():
             found = revision(connection)  # again: another process may have been faster
@@ -69,6 +71,22 @@ def migrate(
     return True
 
 
+@contextmanager
+def _without_foreign_keys(connection: Connection) -> Iterator[None]:
+    """SQLite changes a column by making the table anew, which must not count as deleting its rows. The switch works
+    outside of transactions only (https://sqlite.org/lang_altertable.html, "Making other kinds of table schema
+    changes"); `_upgrade` checks the keys at the end."""
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    driver: Any = connection.connection.driver_connection
+    driver.execute("PRAGMA foreign_keys=OFF")
+    try:
+        yield
+    finally:
+        driver.execute("PRAGMA foreign_keys=ON")
+
+
 def _upgrade(connection: Connection, head: str, scripts: Path) -> None:
     from alembic import command
     from alembic.config import Config
@@ -77,6 +95,12 @@ def _upgrade(connection: Connection, head: str, scripts: Path) -> None:
     config.set_main_option("script_location", str(scripts).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, head)
+    if connection.dialect.name == "sqlite":
+        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if broken is not None:
+            raise StoreError(
+                f"the migration to {head} would lose rows of {broken[0]}: nothing was changed; report this"
+            )
 
 
 def _first_rows(connection: Connection) -> None:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import URL, Connection, Engine
 
 from chainwatch.store import schema
 from chainwatch.store.attempts import Attempts
 from chainwatch.store.chains import Chains
-from chainwatch.store.engine import choose_journal, create_sqlite_file, database_url, make_engine, shown
+from chainwatch.store.engine import choose_journal, database_url, make_engine, shown
 from chainwatch.store.errors import DATABASE_ERRORS, StoreError, translated
 from chainwatch.store.intents import Intents
 from chainwatch.store.journal import Journal
@@ -88,7 +88,7 @@ def open_store(state_dir: Path, url: str | None = None, *, create: bool = True) 
             raise StoreError(f"there is no state at {file.parent}: nothing was ever registered there")
         _private_directory(file.parent)
         with _told(where):
-            create_sqlite_file(file)
+            _exists_or_is_made(file)
     engine = make_engine(target)
     try:
         with _told(where):
@@ -99,6 +99,28 @@ def open_store(state_dir: Path, url: str | None = None, *, create: bool = True) 
     except BaseException:
         engine.dispose()
         raise
+
+
+def _exists_or_is_made(file: Path) -> None:
+    """A new database appears whole, by a rename. So an empty file is never a beginning: it is one that was cut, and
+    to begin anew in its place would forget every chain in silence."""
+    if file.exists():
+        if file.stat().st_size == 0:
+            raise StoreError("it was cut to nothing: restore the newest backup, or delete the file to begin anew")
+        return
+    with _temporary(file) as new:
+        engine = make_engine(URL.create("sqlite", database=str(new)))
+        try:
+            migrate(engine)
+        finally:
+            engine.dispose()
+        try:
+            os.link(new, file)
+        except FileExistsError:
+            pass  # another process was faster: its database counts
+        except OSError:  # no hard links there (CIFS, some FUSE)
+            if not file.exists():
+                os.rename(new, file)
 
 
 @contextmanager
@@ -145,25 +167,30 @@ def _private_directory(path: Path) -> None:
 
 def _copy(source: Path, target: Path) -> Path:
     """A consistent, checked copy of an SQLite database under a temporary name, then renamed."""
+    existing = f"{source.resolve().as_uri()}?mode=rw"
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
-    except OSError as error:
-        raise StoreError(f"the backup {target} cannot be written: {error.strerror}") from None
-    os.close(handle)
-    try:
-        existing = f"{source.resolve().as_uri()}?mode=rw"
-        with closing(sqlite3.connect(existing, uri=True)) as old, closing(sqlite3.connect(name)) as new:
-            old.backup(new)
-            new.execute("PRAGMA journal_mode=DELETE")  # one file, whole in itself
-            found: Any = new.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if found != "ok":
-            raise StoreError(f"the database {source} is damaged ({found}): this backup was not kept")
-        with open(name, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(name, target)
+        with _temporary(target) as name:
+            with closing(sqlite3.connect(existing, uri=True)) as old, closing(sqlite3.connect(name)) as new:
+                old.backup(new)
+                new.execute("PRAGMA journal_mode=DELETE")  # one file, whole in itself
+                found: Any = new.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if found != "ok":
+                raise StoreError(f"the database {source} is damaged ({found}): this backup was not kept")
+            with open(name, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(name, target)
     except (sqlite3.Error, OSError) as error:
         raise translated(error, f"{source} (backup to {target})") from error
+    return target
+
+
+@contextmanager
+def _temporary(target: Path) -> Iterator[Path]:
+    """An empty file beside `target` (mode 0600), gone at the end whatever happens."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(handle)
+    try:
+        yield Path(name)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name)
-    return target
