@@ -154,7 +154,7 @@ def test_a_completion_text_that_training_went_on_after_is_old() -> None:
 
 
 def test_a_clean_exit_after_a_signal_is_not_taken_for_done() -> None:
-    told = a_finding("Received SIGTERM: 15", Cause.UNKNOWN, 9, effect=True)
+    told = a_finding("Received SIGTERM: 15", Cause.UNKNOWN, 9, effect=True, signature="slurm/sigterm-received")
     logs = LogEvidence(("log",), findings=(told,), signalled=(told.where,))
     verdict = diagnose(Evidence(a_job(S.COMPLETED, steps=OK), frozenset(), logs))
     assert (verdict.outcome, verdict.cause, verdict.retry) == (Outcome.ENDED, Cause.PREEMPTION, Retry.YES)
@@ -226,10 +226,23 @@ def test_the_notice_that_ended_an_earlier_attempt_in_the_same_file_is_not_this_o
 
 
 def test_a_script_that_hides_its_exit_code_is_not_done() -> None:
-    error = a_finding("NameError: name 'x' is not defined", Cause.USER_CODE, 46)
+    error = a_finding("OSError: [Errno 5] Input/output error", Cause.STORAGE, 80, retry=Retry.WAIT)
+    error = replace(error, where=replace(error.where, offset=100))
     logs = LogEvidence(("log",), findings=(error,), tail=(error.where,))
+    evidence = Evidence(a_job(S.COMPLETED, steps=OK), frozenset(), logs)
+    verdict = diagnose(evidence)
+    assert (verdict.outcome, verdict.cause, verdict.retry) == (Outcome.FAILED, Cause.STORAGE, Retry.NO)
+    refuted = diagnose(replace(evidence, completion=Completion(Proof.NO, configured=True)))
+    assert (refuted.outcome, refuted.cause, refuted.retry) == (Outcome.FAILED, Cause.STORAGE, Retry.WAIT)
+
+
+def test_an_error_that_more_than_a_few_lines_follow_does_not_undo_a_clean_exit() -> None:
+    error = a_finding("OSError: [Errno 5] Input/output error", Cause.STORAGE, 80)
+    error = replace(error, where=replace(error.where, offset=0))
+    more = tuple(Line("log", n, f"went on {n}", n * 10) for n in range(2, 12))
+    logs = LogEvidence(("log",), findings=(error,), tail=(error.where, *more))
     verdict = diagnose(Evidence(a_job(S.COMPLETED, steps=OK), frozenset(), logs))
-    assert (verdict.outcome, verdict.cause, verdict.retry) == (Outcome.FAILED, Cause.USER_CODE, Retry.NO)
+    assert (verdict.outcome, verdict.retry) == (Outcome.DONE, Retry.NO)
 
 
 def test_unreadable_logs_weaken_the_verdict_and_say_so() -> None:

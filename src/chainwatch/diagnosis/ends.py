@@ -6,6 +6,8 @@ preempted); the most specific line of the log that the program did not survive; 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from chainwatch.diagnosis.choice import Choice, before, choose, first_of, went_on
 from chainwatch.diagnosis.slurm_end import SlurmEnd, read_slurm
 from chainwatch.diagnosis.wording import Reading, in_words
@@ -14,7 +16,7 @@ from chainwatch.model.verdict import Cause, Evidence, Finding, Outcome, Proof, R
 
 _OVERRULES_TIMEOUT = 50
 _OVERRULES_CANCEL = 58
-_FAILS_A_CLEAN_EXIT = 60
+_FAILS_A_CLEAN_EXIT = 36
 _TEXT_AGAINST_FACT = 80
 """Specificity that a completion text needs against a preemption or a node failure."""
 _SLURM_CAUSES = frozenset({Cause.PREEMPTION, Cause.TIME_LIMIT, Cause.CANCELLED_BY_USER, Cause.CANCELLED_BY_OTHER})
@@ -98,25 +100,30 @@ def _clean_exit(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | 
     if not end.clean:
         return None
     root = choice.root
-    if root is not None and not root.effect and not went_on(root):
+    completion = evidence.completion
+    refuted = completion.configured and completion.proof is Proof.NO
+    if root is not None and not root.effect:
         if root.cause in _SLURM_CAUSES:
             outcome = Outcome.PREEMPTED if root.cause is Cause.PREEMPTION else Outcome.ENDED
             return Reading(outcome, root.cause, 0.75, root, root.retry, why="it stopped in time and exited 0")
-        if root.specificity >= _FAILS_A_CLEAN_EXIT or (root.specificity >= 36 and _near_the_end(root, evidence)):
+        if root.specificity >= _FAILS_A_CLEAN_EXIT and (refuted or _is_the_last_word(root, evidence)):
             return Reading(
                 Outcome.FAILED,
                 root.cause,
                 min(0.85, root.specificity / 100),
                 root,
-                root.retry,
+                root.retry if refuted else Retry.NO,
+                advice=""
+                if refuted
+                else "Slurm says COMPLETED, the log ends in an error. Look, then `done` or `retry`.",
                 why="Slurm recorded COMPLETED 0:0, so the script hides the exit code of its program",
             )
-    if evidence.completion.configured:
-        if evidence.completion.proof is Proof.NO:
-            told = _signal_line(evidence)
-            why = "it exited 0 before its end, as far as the configured proof says"
-            cause = Cause.PREEMPTION if told else Cause.UNKNOWN
-            return Reading(Outcome.ENDED, cause, 0.6, told, Retry.YES, why=why)
+    told = _signal_line(evidence, {"slurm/sigterm-received"})
+    if refuted:
+        why = "it exited 0 before its end, as far as the configured proof says"
+        cause = Cause.PREEMPTION if told else Cause.UNKNOWN
+        return Reading(Outcome.ENDED, cause, 0.6, told, Retry.YES, why=why)
+    if completion.configured:
         return Reading(
             Outcome.ENDED,
             Cause.UNKNOWN,
@@ -126,24 +133,11 @@ def _clean_exit(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | 
             why="it exited 0, and its proof of completion could not be read",
             advice="The proof of completion could not be read. Make it readable, or say `chainwatch done` or `retry`.",
         )
-    if (told := _signal_line(evidence)) is not None:
-        return Reading(
-            Outcome.ENDED,
-            Cause.PREEMPTION,
-            0.5,
-            told,
-            Retry.YES,
-            why="it exited 0 after a signal from outside, so it is not done",
-        )
-    return Reading(
-        Outcome.DONE,
-        Cause.COMPLETED,
-        0.7 if evidence.logs.readable else 0.55,
-        None,
-        Retry.NO,
-        assumed=True,
-        why="it exited 0",
-    )
+    if told is not None:
+        why = "it exited 0 after a signal from outside, so it is not done"
+        return Reading(Outcome.ENDED, Cause.PREEMPTION, 0.5, told, Retry.YES, why=why)
+    confidence = 0.7 if evidence.logs.readable else 0.55
+    return Reading(Outcome.DONE, Cause.COMPLETED, confidence, None, Retry.NO, assumed=True, why="it exited 0")
 
 
 def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | None:
@@ -289,8 +283,8 @@ def _line_for(cause: Cause, evidence: Evidence) -> Finding | None:
     return _signal_line(evidence) if cause in _SLURM_CAUSES else None
 
 
-def _signal_line(evidence: Evidence) -> Finding | None:
-    """The first notice of a signal or a cancellation that the program did not survive, as a finding."""
+def _signal_line(evidence: Evidence, only: Collection[str] = ()) -> Finding | None:
+    """The most telling notice of a signal or a cancellation that the program did not survive, as a finding."""
     places = {(line.source, line.offset, line.line) for line in evidence.logs.signalled}
     notices = [
         f for f in evidence.logs.findings if (f.where.source, f.where.offset, f.where.line) in places and not went_on(f)
@@ -304,10 +298,17 @@ def _before_notice(root: Finding, evidence: Evidence) -> bool:
     return not any(before(notice, root) for notice in notices)
 
 
-def _near_the_end(root: Finding, evidence: Evidence) -> bool:
-    return any(
-        line.offset == root.where.offset and line.source == root.where.source for line in evidence.logs.tail[-15:]
-    )
+def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
+    """Hardly anything but echoes follows the line: the program did not go on with something else."""
+    places = {(f.where.source, f.where.offset) for f in evidence.logs.findings}
+    tail = [line for line in evidence.logs.tail if line.source == root.where.source and line.offset is not None]
+    if not any(line.offset == root.where.offset for line in tail):
+        return False
+    after = [line for line in tail if (line.offset or 0) > (root.where.offset or 0) and line.text.strip()]
+    return sum((line.source, line.offset) not in places for line in after) <= _LAST_WORDS
+
+
+_LAST_WORDS = 5
 
 
 def _against(end: SlurmEnd, choice: Choice) -> tuple[RuledOut, ...]:
