@@ -16,7 +16,6 @@ import pytest
 from chainwatch.checkpoints import verify
 from chainwatch.checkpoints.files import examine
 
-DATA = Path(__file__).parent / "data"
 MARKS = re.compile(
     rb"PK\x01\x02|PK\x03\x04|PK\x05\x06|PK\x07\x08|\x93NUMPY|TREE|SNOD|HEAP|OHDR|FRHP|\x28\xb5\x2f\xfd|\xc7|\xc8|\xc9"
 )
@@ -30,14 +29,6 @@ SINGLE = (
     "good/orbax/manager_composite/ckpt_30/state/manifest.ocdbt",
 )
 TREES = ("good/orbax/manager_composite/ckpt_30", "good/orbax/zarr_noocdbt/step_2", "bad/orbax/rk_sigkill/run/200")
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("cases")
-    with tarfile.open(DATA / "array_cases.tar.xz") as archive:
-        archive.extractall(where, filter="fully_trusted")
-    return where
 
 
 def cuts(data: bytes, some: int, seed: int) -> list[int]:

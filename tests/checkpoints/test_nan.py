@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,6 @@ from hypothesis import strategies as st
 
 from chainwatch.checkpoints.files.values import DTYPES, Floats, count, count_plain, floats_of
 from chainwatch.checkpoints.nan import TensorCount, count_nans
-
-DATA = Path(__file__).parent / "data"
 
 
 def counted(path: Path) -> dict[str, TensorCount]:
@@ -100,14 +97,6 @@ def test_tensors_of_safetensors_and_hdf5_are_counted(tmp_path: Path) -> None:
     found = counted(tmp_path / "m.h5")
     assert found["layer/w"].nan == 1
     assert found["layer/half"].infinite == 1
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("cases")
-    with tarfile.open(DATA / "array_cases.tar.xz") as archive:
-        archive.extractall(where, filter="fully_trusted")
-    return where
 
 
 @pytest.mark.parametrize(
