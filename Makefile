@@ -9,14 +9,23 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 $(VENV)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	python="$$(PYTHON="$(PYTHON)" dev/install python)" && "$$python" -m venv --clear $(VENV)
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[test,dev]'
 	touch $@
 
 venv: $(VENV)/.ready ## the virtual environment with chainwatch and its test tools
 
-test: venv ## the whole test suite
+slurm: ## Slurm's daemons for the private cluster, from the distribution's packages where they are missing
+	@dev/install slurm
+
+test: venv slurm ## the whole test suite, on a real private Slurm too
 	$(BIN)/pytest
+
+unit: venv ## the tests that need no Slurm
+	$(BIN)/pytest -m 'not slurm'
+
+bench: venv ## the benchmarks
+	$(BIN)/pytest --benchmark-enable --benchmark-only
 
 lint: venv ## ruff, mypy and the import contract
 	$(BIN)/ruff check src tests dev
@@ -29,4 +38,4 @@ fuzz: ## coverage-guided fuzzing of the checkpoint readers, SECONDS=60 for each 
 	.venv-fuzz/bin/pip install -q --disable-pip-version-check atheris crc32c isal zstandard
 	PYTHONPATH=src .venv-fuzz/bin/python -m dev.fuzz.run --seconds $(or $(SECONDS),60)
 
-.PHONY: help venv test lint fuzz
+.PHONY: help venv slurm test unit bench lint fuzz

@@ -1,0 +1,48 @@
+"""The private cluster for people: `python -m dev.cluster up|shell|status|down [DIRECTORY]`.
+
+`up` boots it and leaves it running, `shell` opens a shell whose Slurm commands mean it, `down` ends every process of
+it. Without DIRECTORY it is `.lab` in the current directory. Tests use `PrivateCluster` from here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dev.slurm import ClusterError, PrivateCluster, Settings, missing_programs
+
+__all__ = ["ClusterError", "PrivateCluster", "Settings", "missing_programs"]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m dev.cluster", description=__doc__.splitlines()[0])
+    parser.add_argument("action", choices=("up", "shell", "status", "down"))
+    parser.add_argument("directory", nargs="?", type=Path, default=Path(".lab"))
+    parser.add_argument("--nodes", type=int, default=4, help="how many nodes (up; default 4)")
+    parser.add_argument("--preempt", choices=("cancel", "requeue"), default="cancel", help="PreemptMode (up)")
+    chosen = parser.parse_args(argv)
+    try:
+        if chosen.action == "up":
+            settings = Settings(nodes=chosen.nodes, preempt=chosen.preempt)
+            cluster = PrivateCluster.boot(chosen.directory, settings, guard=False, say=print)
+            print(f"export SLURM_CONF={cluster.conf}")
+            return 0
+        cluster = PrivateCluster.attach(chosen.directory)
+        if chosen.action == "down":
+            cluster.down()
+            return 0
+        if not cluster.running():
+            raise ClusterError(f"the cluster in {chosen.directory} is down: python -m dev.cluster up")
+        command = ["sinfo"] if chosen.action == "status" else [os.environ.get("SHELL", "/bin/bash")]
+        return subprocess.run(command, env=cluster.env).returncode
+    except ClusterError as error:
+        print(f"cluster: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
