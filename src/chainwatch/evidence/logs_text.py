@@ -13,6 +13,7 @@ _RANK = re.compile(
     rb"\[(?:rank|Rank|default|worker|trainer|proc)[ :]?(?P<rank>\d{1,6})\]:? ?"  # torch, elastic --tee
     rb"|\[\d+,(?P<mpi>\d{1,6})\]<(?:stdout|stderr|stddiag)>: ?"  # mpirun --tag-output
     rb"|(?P<task>\d{1,6}): "  # srun --label
+    rb"|\[?(?:stderr|stdout)\]?: ?"  # launchers that collect their children's output
     rb"|\((?:[\w.:-]+ )?pid=\d+(?:, ip=[\d.a-fA-F:]+)?\) ?"  # ray
     rb")"
 )
