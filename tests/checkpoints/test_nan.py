@@ -107,6 +107,12 @@ def test_tensors_of_safetensors_and_hdf5_are_counted(tmp_path: Path) -> None:
         ("good/flax_msgpack/legacy/checkpoint_3", 18),
         ("good/keras/run/model.03.keras", 13),
         ("good/tf/mgr/ckpt-400", 5),
+        ("good/torch_zip_nocrc/ckpt_200.pt", 16),
+        ("good/torch_legacy/ckpt_000300.pt", 16),
+        ("good/lightning/single/last.ckpt", 16),
+        ("good/deepspeed/zero1_resize_w4to2/global_step30", 9),
+        ("good/dcp/w2/step_30", 21),
+        ("good/hf_trainer/sharded/checkpoint-12", 48),
     ],
 )
 def test_real_checkpoints_of_every_array_format_are_counted(cases: Path, path: str, tensors: int) -> None:

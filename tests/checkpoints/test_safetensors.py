@@ -30,7 +30,7 @@ def test_a_file_of_the_library_is_whole_and_every_cut_of_it_is_found(tmp_path: P
     finding = examine(str(path), deep=True)
     assert finding.ok
     assert not finding.warnings
-    assert sorted(finding.facts["names"]) == ["a", "b", "none"]  # type: ignore[call-overload]
+    assert finding.facts["names"].keys() == {"a", "b", "none"}  # type: ignore[attr-defined]
     data = path.read_bytes()
     for cut in range(len(data)):
         path.write_bytes(data[:cut])

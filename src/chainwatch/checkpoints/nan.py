@@ -69,6 +69,8 @@ def _file(root: str, name: str, reader: Reader) -> Iterator[TensorCount]:
         return
     head = reader.read(0, min(16, reader.size))
     kind = kind_of(reader.name, head)
+    if name.endswith(".distcp"):
+        kind = "distcp"
     if kind == "raw" and "." not in reader.name and 0x80 < head[0] < 0x90:
         kind = "msgpack"  # Flax's `checkpoint_<step>` has no ending
     if name.endswith(".index") and kind == "tf_index":
@@ -208,11 +210,73 @@ def _zarr(root: str, name: str, reader: Reader) -> Iterator[_Slab]:
     yield _Slab(array, grid.dtype, blocks, not grid.dtype.startswith(">"), note)
 
 
+def _torch(reader: Reader) -> Iterator[_Slab]:
+    """Storages of a torch.save zip, named after the first tensor that refers to each."""
+    yield from _torch_zip(reader, 0, reader.size, "")
+
+
+def _torch_zip(reader: Reader, start: int, end: int, item: str) -> Iterator[_Slab]:
+    from chainwatch.checkpoints.files.opcodes import walk
+    from chainwatch.checkpoints.files.torch_names import named_storages
+    from chainwatch.checkpoints.files.zips import STORED, read_zip
+
+    named = read_zip(reader, start, end).named()
+    for pickle in [name for name in named if name == "data.pkl" or name.endswith("/data.pkl")]:
+        record = named[pickle]
+        walked = walk(reader, record.start, record.start + record.size)
+        for key, (name, dtype) in named_storages(walked.value, walked.refs).items():
+            held = named.get(f"{pickle[: -len('data.pkl')]}data/{key}")
+            if held is not None and held.method == STORED:
+                yield _Slab(item + name, dtype, _range(reader, held.start, held.size))
+
+
+def _torch_legacy(reader: Reader) -> Iterator[_Slab]:
+    """Storages of a legacy file lie behind the pickles, each behind its number of elements."""
+    from chainwatch.checkpoints.files.opcodes import walk
+    from chainwatch.checkpoints.files.torch_content import storages
+    from chainwatch.checkpoints.files.torch_names import named_storages
+
+    where = 0
+    for _ in range(3):
+        where = walk(reader, where, reader.size).end
+    body = walk(reader, where, reader.size)
+    keys = walk(reader, body.end, reader.size)
+    known, named = storages(body.refs), named_storages(body.value, body.refs)
+    where = keys.end
+    for key in keys.value if isinstance(keys.value, list) else ():
+        size = known[key].size
+        if size is None:
+            return
+        name, dtype = named.get(key, (str(key), known[key].type))
+        yield _Slab(name, dtype, _range(reader, where + 8, size))
+        where += 8 + size
+
+
+def _distcp(reader: Reader) -> Iterator[_Slab]:
+    """Items of a distributed checkpoint: torch zips one behind the other, or one safetensors file."""
+    if reader.read(0, 4) != b"PK\x03\x04":
+        yield from _safetensors(reader)
+        return
+    from chainwatch.checkpoints.files.zips import start_of_zip
+
+    bounds = []
+    end = reader.size
+    while end > 0:
+        start = start_of_zip(reader, end)
+        bounds.append((start, end))
+        end = start
+    for number, (start, end) in enumerate(reversed(bounds)):
+        yield from _torch_zip(reader, start, end, f"item {number}")
+
+
 def _safetensors(reader: Reader) -> Iterator[_Slab]:
     from chainwatch.checkpoints.files.safetensors import read_header
 
-    for each in read_header(reader).tensors:
-        yield _Slab(each.name, each.dtype, _range(reader, each.start, each.size))
+    header, start = read_header(reader)
+    for name, value in header.items():
+        if name != "__metadata__":
+            first, last = value["data_offsets"]
+            yield _Slab(name, str(value["dtype"]), _range(reader, start + first, last - first))
 
 
 def _ocdbt(root: str, name: str, reader: Reader) -> Iterator[_Slab]:
@@ -269,4 +333,8 @@ _KINDS: Dict[str, Callable[[Reader], Iterator[_Slab]]] = {
     "hdf5": _hdf5,
     "keras": _keras,
     "safetensors": _safetensors,
+    "torch": _torch,
+    "zip": _torch,
+    "torch_legacy": _torch_legacy,
+    "distcp": _distcp,
 }

@@ -1,139 +1,100 @@
-"""safetensors: a JSON header that places every tensor, then the data, without a gap and without a checksum.
+"""safetensors: a length, a JSON header with every tensor's dtype, shape and place, and the bytes, without a gap.
 
-Rules as in the reference implementation: header of at most 100 MB, offsets that begin at 0, follow one another without
-a hole, are as long as shape and type say, and end at the end of the file. That finds every cut; nothing in the file
-shows a flipped bit, and a lost tail only by being zeros.
+The header tells the exact size of the file, so every cut is seen; there is no checksum, so a flipped bit is not. A tail
+that was lost and reads as zeros shows only as a hole in the file or as a long run of zeros: a warning.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
-from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped, human, printable
+from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped, printable
+from chainwatch.checkpoints.files.zeros import lost_tail
 
 MAX_HEADER = 100_000_000
-TAIL = 1 << 20
-"""Bytes at the end that a quick check looks at: if they, or the last quarter of the data, are all zeros, that is said."""
-BITS = {
-    "F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U64": 64, "U32": 32,
-    "U16": 16, "U8": 8, "BOOL": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
-    "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4, "C64": 64,
+"""The limit of the safetensors library itself."""
+
+ITEM_BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+    "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
+    "I32": 32, "U32": 32, "F32": 32,
+    "I64": 64, "U64": 64, "F64": 64, "C64": 64, "C128": 128,
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 }  # fmt: skip
-
-
-class Tensor(NamedTuple):
-    """One tensor's place in the file."""
-
-    name: str
-    dtype: str
-    shape: Tuple[int, ...]
-    start: int
-    """Absolute offset of its first byte."""
-    size: int
-
-
-class Header(NamedTuple):
-    """What the header says."""
-
-    tensors: Tuple[Tensor, ...]
-    """In the order of their data."""
-    metadata: Dict[str, str]
-    data: int
-    """Offset of the data."""
+"""dtype -> bits of an element; unknown ones are not judged."""
 
 
 def check(reader: Reader, deep: bool) -> Finding:
-    """The header against the size of the file; `facts["names"]` has the tensors' names."""
-    header = read_header(reader)
-    warnings = []
-    if reader.size > header.data:
-        warning = _zeros(reader, header.data)
-        if warning:
-            warnings.append(warning)
+    """`facts`: `bytes` of all tensors, `names` -> [shape, begin, end] in the file, `metadata` (the header's own)."""
+    header, start = read_header(reader)
+    metadata = header.pop("__metadata__", {})
+    if type(metadata) is not dict:
+        raise Broken("structure", "a dictionary as __metadata__", type(metadata).__name__)
+    names: Dict[str, List[Any]] = {}
+    spans: List[Tuple[int, int, str]] = []
+    for name, entry in header.items():
+        begin, end, shape = _place(name, entry)
+        spans.append((begin, end, name))
+        names[name] = [shape, start + begin, start + end]
+    spans.sort()
+    where = 0
+    for begin, end, name in spans:
+        if begin != where:
+            raise Broken("structure", f"tensor {printable(name)} at {grouped(where)}", f"at {grouped(begin)}")
+        where = end
+    if start + where != reader.size:
+        code = "truncated" if start + where > reader.size else "structure"
+        raise Broken(code, f"{grouped(start + where)} bytes, as its header says", f"{grouped(reader.size)} bytes")
+    warning = lost_tail(reader, start)
     if deep:
-        for _ in reader.blocks(0, reader.size):
+        for _ in reader.blocks(start, reader.size - start):
             pass
-    facts: Dict[str, object] = {
-        "tensors": len(header.tensors),
-        "bytes": reader.size - header.data,
-        "names": [tensor.name for tensor in header.tensors],
-        "metadata": header.metadata,
-    }
-    return Finding("safetensors", warnings=tuple(warnings), facts=facts)
+    facts = {"bytes": where, "names": names, "metadata": metadata}
+    return Finding("safetensors", warnings=(warning,) if warning else (), facts=facts)
 
 
-def read_header(reader: Reader) -> Header:
-    """The header, all of its rules held.
-
-    Raises:
-        Broken: it is cut, is no header, or does not account for the file.
-    """
+def read_header(reader: Reader) -> Tuple[Dict[str, Any], int]:
+    """The JSON header and the offset of the data."""
     if reader.size < 8:
-        raise Broken("truncated", "a header length of 8 bytes", f"{reader.size} bytes")
+        raise Broken("truncated", "a safetensors header", f"{reader.size} bytes")
     length = int.from_bytes(reader.read(0, 8), "little")
+    if length == 0:
+        raise Broken("structure", "a safetensors header", "zeros at the start")
     if length > MAX_HEADER:
-        raise Broken("structure", f"a header of at most {grouped(MAX_HEADER)} bytes", f"{grouped(length)} stated")
+        raise Broken("structure", "a header of at most 100 MB", f"a header length of {grouped(length)}")
     if 8 + length > reader.size:
-        raise Broken("truncated", f"a header of {grouped(length)} bytes", f"file ends at {grouped(reader.size)} bytes")
-    text = reader.read(8, length)
-    if text[:1] != b"{":
-        raise Broken("structure", "a JSON header", "zeros" if not any(text[:64]) else "other bytes")
+        raise Broken("truncated", f"at least {grouped(8 + length)} bytes", f"{grouped(reader.size)} bytes")
+    raw = reader.read(8, length)
+    if raw[:1] != b"{":
+        raise Broken("structure", "a JSON header", "zeros" if not any(raw[:64]) else "other bytes")
     try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
+        header = json.loads(raw)
+    except RecursionError:
+        raise Broken("structure", "a JSON header", "JSON that is nested without end") from None
+    except ValueError:
         raise Broken("structure", "a JSON header", "text that does not parse") from None
-    metadata = value.pop("__metadata__", None)
-    tensors = _tensors(value, 8 + length)
-    end = 8 + length
-    for tensor in tensors:
-        if tensor.start != end:
-            raise Broken("structure", f"tensor {printable(tensor.name)} at {grouped(end)}", grouped(tensor.start))
-        end += tensor.size
-    if end != reader.size:
-        code = "truncated" if end > reader.size else "structure"
-        raise Broken(code, f"{grouped(end)} bytes, as its header says", f"{grouped(reader.size)} bytes")
-    plain = {str(key): str(each) for key, each in metadata.items()} if isinstance(metadata, dict) else {}
-    return Header(tuple(tensors), plain, 8 + length)
+    if type(header) is not dict:
+        raise Broken("structure", "a dictionary of tensors", type(header).__name__)
+    return header, 8 + length
 
 
-def _tensors(value: Dict[str, Any], data: int) -> List[Tensor]:
-    found = []
-    for name, item in value.items():
-        try:
-            dtype, shape, (start, end) = item["dtype"], tuple(item["shape"]), item["data_offsets"]
-            bits = BITS.get(dtype)
-            for extent in shape:
-                bits = None if bits is None else bits * extent
-            whole = all(type(each) is int and each >= 0 for each in (*shape, start, end))
-        except (TypeError, KeyError, ValueError, AttributeError):
-            raise Broken("structure", f"type, shape and place of {printable(str(name))}", "others") from None
-        if not whole or end < start or (bits is not None and (bits + 7) // 8 != end - start):
-            raise Broken(
-                "structure",
-                f"tensor {printable(name)} as long as its shape says",
-                f"{shape} {dtype} in {end - start} bytes",
-            )
-        found.append(Tensor(name, dtype, shape, data + start, end - start))
-    found.sort(key=_place)
-    return found
-
-
-def _place(tensor: Tensor) -> Tuple[int, int]:
-    return tensor.start, tensor.size
-
-
-def _zeros(reader: Reader, data: int) -> str:
-    """What is suspicious about the data: a hole in a sparse file, or nothing but zeros at the end."""
-    size = reader.size
-    try:
-        hole = os.lseek(reader.fd, data, os.SEEK_HOLE)
-    except (OSError, AttributeError):
-        hole = size
-    if size - hole >= 4096:
-        return f"a hole of {human(size - hole)} or less from {grouped(hole)} on, where data should be"
-    tail = min((size - data) // 4, TAIL)
-    if tail >= 256 and not any(reader.read(size - tail, tail)):
-        return f"its last {grouped(tail)} bytes are zeros"
-    return ""
+def _place(name: str, entry: Any) -> Tuple[int, int, List[int]]:
+    """(begin, end, shape) of one tensor, consistent with its dtype."""
+    shown = printable(name)
+    offsets: Optional[Any] = entry.get("data_offsets") if type(entry) is dict else None
+    shape = entry.get("shape") if type(entry) is dict else None
+    if type(offsets) is not list or len(offsets) != 2 or type(shape) is not list:
+        raise Broken("structure", f"shape and offsets of tensor {shown}", "other values")
+    begin, end = offsets
+    if type(begin) is not int or type(end) is not int or not 0 <= begin <= end <= 1 << 63:
+        raise Broken("structure", f"offsets of tensor {shown}", "other values")
+    elements = 1
+    for dim in shape:
+        if type(dim) is not int or dim < 0 or elements > 1 << 63:
+            raise Broken("structure", f"a shape of tensor {shown}", "other values")
+        elements *= dim
+    bits = ITEM_BITS.get(entry.get("dtype")) if type(entry.get("dtype")) is str else None
+    if bits is not None and (elements * bits + 7) // 8 != end - begin:
+        raise Broken("structure", f"{grouped(elements * bits // 8)} bytes for {shown}", f"{grouped(end - begin)} bytes")
+    return begin, end, shape

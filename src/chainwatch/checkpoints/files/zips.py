@@ -102,6 +102,27 @@ def read_zip(reader: Reader, start: int = 0, end: Optional[int] = None) -> Zip:
     return Zip(records, no_crc and any(record.size for record in records))
 
 
+def start_of_zip(reader: Reader, end: int) -> int:
+    """Where the zip begins that ends at `end`, for zips that lie one after another.
+
+    Raises:
+        Broken: there is no zip directory before `end`.
+    """
+    low = max(0, end - 22 - 20 - 56)
+    tail = reader.read(low, end - low)
+    if len(tail) < 22 or tail[-22:-18] != b"PK\x05\x06":
+        raise Broken("truncated", f"a zip directory before {grouped(end)}", _no_directory(not any(tail)))
+    fields = _EOCD.unpack_from(tail, len(tail) - 22)
+    size, offset, directory_end = fields[5], fields[6], end - 22
+    if tail[-42:-38] == b"PK\x06\x07" and len(tail) == 98 and tail[:4] == b"PK\x06\x06":
+        end64 = _EOCD64.unpack_from(tail)
+        size, offset, directory_end = end64[8], end64[9], low
+    start: int = directory_end - size - offset
+    if start < 0:
+        raise Broken("structure", f"a zip that ends at {grouped(end)}", "one that would begin before the file")
+    return start
+
+
 def _by_offset(entry: Tuple[str, bytes, int, int, int, int, int, int]) -> int:
     return entry[2]
 
