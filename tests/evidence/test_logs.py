@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from chainwatch.evidence import Limits, LogFile, read_logs
 from chainwatch.model.verdict import Cause, Finding, LogEvidence
@@ -249,3 +252,13 @@ def test_torn_lines_of_two_writers_still_show_their_banner(tmp_path: Path) -> No
 
 def test_the_matcher_is_compiled_once_a_process() -> None:
     assert builtin_matcher() is builtin_matcher()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=3000), st.booleans())
+def test_no_bytes_of_a_log_make_the_reader_fail(content: bytes, since: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log"
+        path.write_bytes(content * 3 + b"\r\n\x1b[31mError: \xff\n" + content)
+        logs = read(path, since=datetime(2026, 1, 1, tzinfo=UTC) if since else None, nodes=("n1",))
+    assert logs.readable
