@@ -27,7 +27,7 @@ SUFFIX = {
     ".pth": "torch",
     ".bin": "torch",
     ".ckpt": "torch",
-    ".distcp": "torch",
+    ".distcp": "distcp",
     ".safetensors": "safetensors",
     ".json": "json",
     ".npz": "npz",
@@ -41,7 +41,7 @@ SUFFIX = {
     ".tar": "tar",
     ".pkl": "pickle",
     ".pickle": "pickle",
-    ".metadata": "pickle",
+    ".metadata": "dcp_metadata",
 }
 """Name ending -> the kind that is expected where the first bytes say nothing (zeros, cut)."""
 
@@ -65,7 +65,7 @@ def kind_of(name: str, head: bytes) -> str:
     ending = SUFFIX.get(name if name == ".metadata" else os.path.splitext(name)[1], "raw")
     for magic, kind in MAGIC:
         if head.startswith(magic):
-            return ending if kind == "zip" and ending in ("npz", "keras") else kind
+            return ending if kind == "zip" and ending in ("npz", "keras", "distcp") else kind
     if ending == "raw" and head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return "pickle"
     return ending

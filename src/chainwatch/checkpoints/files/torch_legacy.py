@@ -13,6 +13,7 @@ from typing import Optional
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped
 from chainwatch.checkpoints.files.opcodes import walk
 from chainwatch.checkpoints.files.torch_content import Storage, facts, storages
+from chainwatch.checkpoints.files.zeros import lost_tail
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
@@ -66,4 +67,5 @@ def check(reader: Reader, deep: bool) -> Finding:
     if deep:
         for _ in reader.blocks(keys.end, reader.size - keys.end):
             pass
-    return Finding("torch_legacy", facts=found)
+    warning = lost_tail(reader, keys.end)
+    return Finding("torch_legacy", warnings=(warning,) if warning else (), facts=found)

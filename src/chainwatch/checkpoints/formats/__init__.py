@@ -22,11 +22,16 @@ class Entry(NamedTuple):
 
 
 TABLE: Tuple[Entry, ...] = (
+    Entry(("hf_trainer", "hf_deepspeed", "hf_fsdp", "peft"), "hf_trainer", ("checkpoint-", "\ntrainer_state.json\n")),
+    Entry(("accelerate",), "accelerate", ("checkpoint_", "\nrandom_states_")),
+    Entry(("megatron",), "megatron", ("\niter_", "mp_rank_", "\ncommon.pt\n", "\nlatest_checkpointed_iteration.txt\n")),
+    Entry(("lightning",), "lightning", (".ckpt\n", "-unfinished\n")),
     Entry(
         ("deepspeed",),
         "deepspeed",
         ("_states.pt\n", "\nglobal_step", "optim_states.pt\n", "\nlatest\n", "_universal\n"),
     ),
+    Entry(("dcp",), "dcp", ("\n.metadata\n", ".distcp\n", "\nshard-", "\nstep-")),
     Entry(("levanter",), "levanter", ("step-", "\nmetadata.json\n")),
     Entry(("axlearn",), "axlearn", ("\nindex\n", "step_")),
     Entry(("nanotron",), "nanotron", ("\ncheckpoint_metadata.json\n", "\nmodel\n", "\nlatest.txt\n")),
@@ -46,6 +51,11 @@ TABLE: Tuple[Entry, ...] = (
     Entry(("keras",), "keras", (".keras\n", ".weights.h5\n", "\ntraining_metadata.json\n")),
     Entry(("npz",), "npz", (".npz\n", ".npy\n")),
     Entry(("hdf5",), "hdf5", (".h5\n", ".hdf5\n", ".he5\n")),
+    Entry(
+        ("torch_zip", "torch_legacy", "safetensors_single"),
+        "singles",
+        (".pt\n", ".pth\n", ".bin\n", ".safetensors\n", ".tar\n"),
+    ),
     Entry(("flax_msgpack",), "flax", (".msgpack\n", *(f"{digit}\n" for digit in range(10)))),
 )
 """In order of precedence: the first layout that owns a directory gets it."""

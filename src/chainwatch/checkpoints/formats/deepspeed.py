@@ -292,7 +292,7 @@ def _weigh_pointer(candidate: Candidate, look: Look) -> None:
         return
     if pointer.target is None:
         said = "empty" if not pointer.said.strip("\0 \n") else "unreadable"
-        look.warn(f"the pointer {pointer.file} is {said}: name this step when you resume")
+        look.detail += f"; the pointer {pointer.file} is {said}: name this step when you resume"
         return
     if pointer.target == candidate.name or pointer.target not in candidate.run:
         return
@@ -310,6 +310,11 @@ def _neighbour_names(look: Look, prefix: str) -> List[_Names]:
             folder = folder.sub(inner[0]) if inner else folder
         found.append(_Names(folder.files))
     return [names for names in found if names]
+
+
+def rank_count(folder: Folder) -> Optional[int]:
+    """Data-parallel ranks of a step, by the names of its files."""
+    return _width([_Names(folder.files)])
 
 
 def _width(neighbours: List[_Names]) -> Optional[int]:

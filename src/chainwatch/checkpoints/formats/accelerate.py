@@ -1,0 +1,82 @@
+"""Hugging Face accelerate `save_state`: `checkpoints/checkpoint_<K>/`, where K counts saves and is no training step.
+
+Order of writing: model, optimizer, scheduler, sampler, each process's random states, custom objects. No mark, no
+pointer, no barrier at the end. With DeepSpeed the model is a directory `pytorch_model/` of its files, with FSDP there
+are directories of distributed checkpoints.
+"""
+
+from __future__ import annotations
+
+import re
+
+from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
+from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
+from chainwatch.checkpoints.formats.hf_trainer import INDICES, WEIGHTS, judge_model, judge_ranks
+
+_NAMED = re.compile(r"checkpoint_\d+$")
+_STATE = re.compile(
+    r"(?:optimizer|scheduler|sampler|dl_state_dict|custom_checkpoint)(?:_\d+)?\.(?:bin|pkl)$|scaler\.pt$"
+)
+_MODEL = re.compile(r"(?:model|pytorch_model)(?:_\d+)?\.(?:safetensors|bin)$")
+
+
+class Accelerate(Layout):
+    """See the module."""
+
+    name = "accelerate"
+
+    def owns(self, folder: Folder) -> bool:
+        if any(name.startswith("random_states_") for name in folder.files):
+            return True
+        return self.named(folder.name) and any(
+            _MODEL.match(name) or _STATE.match(name) or name in INDICES for name in folder.files
+        )
+
+    def named(self, name: str) -> bool:
+        return _NAMED.match(name) is not None
+
+    def judge(self, candidate: Candidate, look: Look) -> None:
+        folder = candidate.root
+        neighbours = [other.root for other in look.neighbours[:4]]
+        inner = [name for name in folder.dirs if _is_inner(folder.sub(name))]
+        if not inner:
+            judge_model(folder, neighbours, look)
+        else:
+            for name in folder.files:
+                if name in WEIGHTS:
+                    look.file(name)
+        for name in inner:
+            _judge_inner(folder.sub(name), name + "/", look)
+        states = [name for name in folder.files if _STATE.match(name)]
+        usual = [{name for name in other.files if _STATE.match(name)} for other in neighbours if other.files]
+        wanted = set.intersection(*usual) if usual else set()
+        if not inner and (neighbours == [] or any("optimizer.bin" in other for other in neighbours)):
+            wanted.add("optimizer.bin")
+        for name in states:
+            look.file(name)
+        for name in sorted(wanted - set(states)):
+            look.missing(name, "what a resume needs")
+        judge_ranks(folder, neighbours, "random_states", ".pkl", None, True, look)
+
+
+def _is_inner(folder: Folder) -> bool:
+    return is_dcp(folder) or any(name.endswith("_states.pt") for name in folder.files) or "latest" in folder
+
+
+def _judge_inner(folder: Folder, prefix: str, look: Look) -> None:
+    from chainwatch.checkpoints.formats.deepspeed import judge_step
+
+    if is_dcp(folder):
+        judge_dcp(folder, prefix, look)
+        return
+    if any(name.endswith("_states.pt") for name in folder.files):
+        judge_step(folder, prefix, look)
+    else:
+        tag = (folder.text("latest", 4096) or "").strip()
+        if tag in folder.dirs:
+            judge_step(folder.sub(tag), f"{prefix}{tag}/", look)
+        else:
+            look.problem(prefix + "latest", "pointer", "the name of a directory beside it", f"{tag[:80]!r}")
+
+
+LAYOUT = Accelerate()

@@ -1,0 +1,118 @@
+"""Lightning and NeMo: `epoch=E-step=S.ckpt` (one torch zip, or a directory of shards), `last.ckpt`, and NeMo's marks.
+
+Lightning writes into $TMPDIR and moves the file: across file systems that is a copy in place, and a kill leaves it cut.
+`last.ckpt` is a copy of its own or a link. NeMo touches `<name>-unfinished` beside a checkpoint before it writes and
+removes it after a barrier: while it is there the checkpoint is not finished, whatever it looks like.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Iterable, Optional
+
+from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
+from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
+
+ENDING = ".ckpt"
+MARK = "-unfinished"
+_TITLE = re.compile(r"(?:epoch|step)=\d+")
+_WEIGHTS = ("weights", "model_weights")
+
+
+class Lightning(Layout):
+    """See the module."""
+
+    name = "lightning"
+
+    def owns(self, folder: Folder) -> bool:
+        titled = folder.name.endswith(ENDING) or _TITLE.search(folder.name) is not None
+        return (titled and not folder.name.endswith(MARK) and _has_shards(folder)) or (
+            titled and "checkpoint" in folder.dirs
+        )
+
+    def named(self, name: str) -> bool:
+        return name.endswith(ENDING)
+
+    def inside(self, run: Folder) -> Iterable[Candidate]:
+        for name in run.files:
+            if name.endswith(ENDING) and not name.startswith("."):
+                if name in run.links and step_of(name) is None:
+                    continue
+                yield self.candidate(run, name, None)
+        for name in run.dirs:
+            if name.endswith(ENDING) and not self.owns(run.sub(name)):
+                yield self.candidate(run, name, run.sub(name))
+
+    def candidate(self, run: Folder, name: str, folder: Optional[Folder]) -> Candidate:
+        return Candidate(self, run, name, step_of(name) if _TITLE.search(name) or name[:4] != "last" else None, folder)
+
+    def pointer(self, run: Folder) -> Optional[Pointer]:
+        for name in ("last.ckpt", *run.links):
+            if name in run.links and name.endswith(ENDING) and step_of(name) is None:
+                try:
+                    target = os.readlink(os.path.join(run.path, name))
+                except OSError:
+                    return None
+                inside = os.path.dirname(target) in ("", ".", run.path)
+                return Pointer(name, os.path.basename(target) if inside else None, target)
+        return None
+
+    def judge(self, candidate: Candidate, look: Look) -> None:
+        run = candidate.run
+        title = re.sub(r"\.(?:ckpt|nemo)$|-EMA\.ckpt$", "", candidate.name)
+        for name in {title + MARK, title.replace("-EMA", "") + MARK}:
+            if name in run:
+                look.uncommitted(name, "no such mark", "the mark of an unfinished save is there")
+        folder = candidate.folder
+        if folder is None:
+            facts = look.file(candidate.name).facts
+            inner = facts.get("global_step")
+            if type(inner) is int and inner >= 0:
+                if look.step is None:
+                    look.step = inner
+                elif inner != look.step:
+                    look.warn(f"its name says step {look.step}, the state in it says {inner}")
+        elif is_dcp(folder):
+            judge_dcp(folder, "", look)
+            if folder.name.endswith(ENDING) and "metadata.json" not in folder:
+                _judge_meta(folder, look)
+            elif "metadata.json" in folder:
+                look.file("metadata.json")
+        elif any(name in folder.dirs for name in _WEIGHTS):
+            from chainwatch.checkpoints.formats.megatron import judge_torch_dist
+
+            for name in _WEIGHTS:
+                if name in folder.dirs:
+                    judge_torch_dist(folder.sub(name), name + "/", look)
+        elif "checkpoint" in folder.dirs:
+            _judge_deepspeed(folder, look)
+        else:
+            look.missing(".metadata", "the index of all shards, which is written last")
+
+
+def _has_shards(folder: Folder) -> bool:
+    return is_dcp(folder) or any(name in folder.dirs for name in _WEIGHTS)
+
+
+def _judge_meta(folder: Folder, look: Look) -> None:
+    """Lightning's FSDP strategy keeps everything but the tensors in `meta.pt`."""
+    if "meta.pt" in folder:
+        facts = look.file("meta.pt").facts
+        if look.step is None and type(facts.get("global_step")) is int:
+            look.step = facts["global_step"]
+    else:
+        look.missing("meta.pt", "the state beside the tensors")
+
+
+def _judge_deepspeed(folder: Folder, look: Look) -> None:
+    from chainwatch.checkpoints.formats.deepspeed import judge_step
+
+    tag = (folder.text("latest", 4096) or "checkpoint").strip()
+    if tag not in folder.dirs:
+        look.problem("latest", "pointer", "the name of a directory beside it", f"{tag[:80]!r}")
+        tag = "checkpoint"
+    judge_step(folder.sub(tag), tag + "/", look)
+
+
+LAYOUT = Lightning()

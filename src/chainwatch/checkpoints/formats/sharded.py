@@ -1,0 +1,84 @@
+"""Models in numbered shards with an index: `model-00001-of-00003.safetensors` and `model.safetensors.index.json`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, List, Set, Tuple
+
+from chainwatch.checkpoints.files.base import grouped, printable
+from chainwatch.checkpoints.formats.base import Folder, Look
+
+SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.(safetensors|bin)$")
+
+
+def shard_sets(parts: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """Of shards (number, total) those that are not there, counting from 1 to the largest total."""
+    have = set(parts)
+    total = max((total for _, total in have), default=0)
+    return [(number, total) for number in range(1, min(total, 100_000) + 1) if (number, total) not in have]
+
+
+def judge_shards(folder: Folder, prefix: str, look: Look) -> Set[str]:
+    """Numbered shards without an index: the index was to be written after them. Returns the shards' names."""
+    groups: Dict[Tuple[str, str], Set[Tuple[int, int]]] = {}
+    for name in folder.files:
+        match = SHARD.match(name)
+        if match:
+            groups.setdefault((match[1], match[4]), set()).add((int(match[2]), int(match[3])))
+    found: Set[str] = set()
+    for (stem, ending), parts in groups.items():
+        for number, total in shard_sets(parts):
+            look.missing(f"{prefix}{stem}-{number:05d}-of-{total:05d}.{ending}", f"{total} shards")
+        look.missing(f"{prefix}{stem}.{ending}.index.json", "the index, which is written after the shards")
+        for number, total in sorted(parts):
+            name = f"{stem}-{number:05d}-of-{total:05d}.{ending}"
+            look.file(prefix + name)
+            found.add(name)
+    return found
+
+
+def judge_index(folder: Folder, index: str, prefix: str, look: Look) -> Set[str]:
+    """An index and the shards that it names: each there, and each with the tensors that the index puts into it."""
+    finding = look.file(prefix + index, kind="json")
+    value = finding.facts.get("json") if finding.ok else None
+    if not finding.ok:
+        for name in folder.files:
+            if SHARD.match(name):
+                look.file(prefix + name)
+        return set()
+    tensors = value.get("weight_map") if type(value) is dict else None
+    if type(tensors) is not dict or not all(type(name) is str for name in tensors.values()):
+        if value is not None:
+            look.problem(prefix + index, "structure", "a weight_map", "none")
+        return set()
+    shards: Dict[str, List[str]] = {}
+    for tensor, name in tensors.items():
+        shards.setdefault(name, []).append(tensor)
+    totals = {match[3] for match in map(SHARD.match, shards) if match}
+    if len(totals) > 1:
+        shown = " and ".join(str(int(total)) for total in sorted(totals))
+        look.problem(prefix + index, "mixed", "shards of one split", f"it names shards of {shown}")
+    for name, wanted in sorted(shards.items()):
+        if "/" in name or "\0" in name:
+            look.problem(prefix + index, "structure", "names of files beside it", printable(name))
+        elif name not in folder:
+            if len(totals) <= 1:
+                look.missing(prefix + name, f"{len(wanted)} tensors of {index}")
+        else:
+            facts = look.file(prefix + name).facts
+            _compare(prefix + name, wanted, facts, index, look)
+    for total in totals if len(totals) == 1 else ():
+        parts = [(int(match[2]), int(match[3])) for match in map(SHARD.match, shards) if match]
+        for number, _ in shard_sets(parts):
+            look.warn(f"{index} names no tensor of shard {number} of {int(total)}")
+    return set(shards)
+
+
+def _compare(name: str, wanted: List[str], facts: Dict[str, Any], index: str, look: Look) -> None:
+    have = facts.get("names")
+    if have is None:
+        return
+    absent = [tensor for tensor in wanted if tensor not in have]
+    if absent:
+        found = f"{grouped(len(absent))} of them are not in it, {printable(absent[0])} is one"
+        look.problem(name, "mixed", f"the {grouped(len(wanted))} tensors that {index} puts into it", found)
