@@ -70,9 +70,12 @@ def ask(run: Path, path: Path, deep: bool) -> Answer:
 
 
 def ask_as_nobody(run: Path, path: Path) -> Answer:
-    """Root may read a file of mode 000; another user may not, so the question is asked by a child of another uid."""
+    """Root may read a file of mode 000; its owner may not, so the question is asked by a child that owns the run."""
     if os.getuid() != 0:
         return ask(run, path, False)
+    for folder, names, files in os.walk(run):
+        for name in (".", *names, *files):
+            os.chown(os.path.join(folder, name), NOBODY, NOBODY, follow_symlinks=False)
     back, out = os.pipe()
     child = os.fork()
     if child == 0:
