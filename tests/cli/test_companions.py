@@ -52,7 +52,7 @@ def test_page_metrics_file_and_heartbeat_follow_the_loop(store: Store, tmp_path:
         alerts={"heartbeat": {"url_file": private(tmp_path / "url", server.url), "every": "1m"}},
     )
     clock = FakeClock(NOW)
-    beside = BesideTheLoop(settings, store, Board(), clock)
+    beside = BesideTheLoop(settings, store, Board(), clock=clock)
     try:
         unix = Unix(tmp_path / "state" / "web.sock")
         unix.request("GET", "/readyz")
@@ -85,12 +85,30 @@ def test_what_cannot_be_served_does_not_stop_the_daemon(store: Store, tmp_path: 
                 "textfile": str(tmp_path / "gone" / "c.prom"),
             },
         )
-        beside = BesideTheLoop(settings, store, Board(), FakeClock(NOW))
+        beside = BesideTheLoop(settings, store, Board(), clock=FakeClock(NOW))
         beside.turn(pulse())
         beside.close()
 
 
 def test_a_page_can_be_switched_off(store: Store, tmp_path: Path) -> None:
-    beside = BesideTheLoop(config(tmp_path, web={"socket": "off"}), store, Board(), FakeClock(NOW + timedelta(days=1)))
+    beside = BesideTheLoop(
+        config(tmp_path, web={"socket": "off"}), store, Board(), clock=FakeClock(NOW + timedelta(days=1))
+    )
     beside.close()
+    assert not (tmp_path / "state" / "web.sock").exists()
+
+
+def test_a_single_pass_writes_its_metrics_and_beats_before_it_ends(
+    store: Store, tmp_path: Path, server: Server
+) -> None:
+    settings = config(
+        tmp_path,
+        web={"textfile": str(tmp_path / "c.prom")},
+        alerts={"heartbeat": {"url_file": private(tmp_path / "url", server.url)}},
+    )
+    beside = BesideTheLoop(settings, store, Board(), clock=FakeClock(NOW), page=False)
+    beside.turn(pulse())
+    beside.close()
+    assert (tmp_path / "c.prom").exists()
+    assert len(server.requests) == 1
     assert not (tmp_path / "state" / "web.sock").exists()

@@ -87,6 +87,14 @@ def test_a_long_sleep_pings_and_a_stuck_loop_does_not(manager: Manager) -> None:
     assert manager.heard() == []
 
 
+def test_a_long_pass_that_goes_on_pings_now_and_then(manager: Manager) -> None:
+    clock = WatchedClock(SystemClock(), Systemd(manager.environment(WATCHDOG_USEC="400000")))
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        clock.now()
+    assert 3 <= len(manager.heard()) <= 5
+
+
 def test_a_wake_ends_the_sleep_at_once(manager: Manager) -> None:
     clock = SystemClock()
     timer = threading.Timer(0.1, clock.wake)

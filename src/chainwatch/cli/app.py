@@ -8,14 +8,17 @@ from collections.abc import Sequence
 import typer
 
 from chainwatch import __version__
-from chainwatch.cli import common, files, jobs, status, wishes
+from chainwatch.cli import alert, common, files, jobs, status, wishes
 from chainwatch.cli.check import check
 from chainwatch.cli.diagnose import command as diagnose
+from chainwatch.cli.doctor import doctor
 from chainwatch.cli.init import init
 from chainwatch.cli.install_service import install_service
 from chainwatch.cli.lint import lint
 from chainwatch.cli.metrics import metrics
+from chainwatch.cli.reload import reload
 from chainwatch.cli.run import run
+from chainwatch.cli.web import web
 
 app = typer.Typer(
     name="chainwatch",
@@ -45,15 +48,16 @@ def _root(
 _LOOK, _WANT, _START, _KEEP = "Look", "Want", "Start", "Keep"
 for command, panel in (
     (run, _START), (check, _START), (jobs.submit, _START), (jobs.adopt, _START), (init, _START), (lint, _START),
-    (install_service, _START),
+    (install_service, _START), (doctor, _START), (reload, _START),
     (status.status, _LOOK), (status.history, _LOOK), (status.explain, _LOOK), (diagnose, _LOOK), (files.nodes, _LOOK),
-    (metrics, _LOOK),
+    (metrics, _LOOK), (web, _LOOK),
     (wishes.pause, _WANT), (wishes.resume, _WANT), (wishes.stop, _WANT), (wishes.retry, _WANT), (wishes.done, _WANT),
     (wishes.mode, _WANT), (wishes.forget, _WANT),
     (files.quarantine, _KEEP), (files.restore, _KEEP), (files.backup, _KEEP),
 ):  # fmt: skip
     named = "diagnose" if command is diagnose else command.__name__.replace("_", "-")
     app.command(named, rich_help_panel=panel)(command)
+app.add_typer(alert.app, name="alert", rich_help_panel=_LOOK)
 app.command(
     "sbatch",
     rich_help_panel=_START,

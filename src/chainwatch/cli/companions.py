@@ -53,16 +53,19 @@ class BesideTheLoop:
         config: Config,
         store: Store,
         board: Board,
-        clock: Clock | None = None,
         allowed_hosts: tuple[str, ...] | None = None,
+        *,
+        clock: Clock | None = None,
+        page: bool = True,
     ) -> None:
         self._config, self._store, self._board = config, store, board
         self._clock = clock or SystemClock()
         self._log = structlog.get_logger("chainwatch")
-        self._served = serve(config, store, board, self._clock)
+        self._served = serve(config, store, board, self._clock) if page else []
         heartbeat = config.alerts.heartbeat
         self._heart = HeartbeatSender(heartbeat, allowed_hosts) if heartbeat else None
         self._said: dict[str, str] = {}
+        self._done: Pulse | None = None
         self._stop, self._turned = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="beside", daemon=True)
         self._thread.start()
@@ -78,13 +81,17 @@ class BesideTheLoop:
         self._turned.set()
         for served in self._served:
             served.close()
-        self._thread.join(5)
+        self._thread.join(25)
 
     def _work(self) -> None:
-        while not self._stop.is_set():
+        ending = False
+        while not ending:
             self._turned.wait()
             self._turned.clear()
-            if not self._stop.is_set():
+            ending = self._stop.is_set()
+            pulse = self._board.pulse
+            if pulse is not None and pulse is not self._done:
+                self._done = pulse  # also a last one, that was published just before the end
                 self._textfile()
                 self._beat()
 

@@ -22,8 +22,11 @@ def run(
     Exit codes: 0 stopped in good order; 2 the configuration or the database cannot be used; 3 another daemon has the
     lease; 4 (only with --once) Slurm gave no answer.
     """
+    from functools import partial
+
+    from chainwatch.cli.companions import BesideTheLoop
     from chainwatch.supervisor.daemon import Daemon, Flags
     from chainwatch.supervisor.logging import configure
 
     configure("debug" if debug else level, "auto" if json is None else "json" if json else "human", sys.stderr)
-    Daemon(Flags(config, observe_only=observe, once=once)).run()
+    Daemon(Flags(config, observe_only=observe, once=once, companions=partial(BesideTheLoop, page=not once))).run()

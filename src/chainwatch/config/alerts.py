@@ -69,8 +69,9 @@ class ChannelBase(Section):
     @model_validator(mode="before")
     @classmethod
     def _no_secret_in_the_open(cls, values: Any) -> Any:
-        for name in cls.secrets:
-            if isinstance(values, dict) and name in values:
+        for name in cls.secrets if isinstance(values, dict) else ():
+            named = [str(values[key]) for key in (f"{name}_file", f"{name}_env") if key in values]
+            if name in values or any("://" in text for text in named):
                 raise ValueError(
                     f"{name} is a secret and does not belong in a configuration: write it to a file of mode 0600 and "
                     f"name that with {name}_file, or use {name}_env"

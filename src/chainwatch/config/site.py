@@ -25,7 +25,7 @@ PAUSE_FILE = Path("/etc/chainwatch/PAUSE")
 Feature = Literal["act", "end_hung_jobs", "set_aside", "pointer", "tcp", "alerts"]
 
 
-class SiteError(Exception):
+class SiteError(ValueError):
     """The site file cannot be trusted or read; a sentence for people."""
 
 

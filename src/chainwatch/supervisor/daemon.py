@@ -21,19 +21,20 @@ from chainwatch.actions.audit import Audit
 from chainwatch.alerts import Deliverer, build_all
 from chainwatch.alerts.outbox import routes_of
 from chainwatch.config import Config, ConfigError, load
+from chainwatch.config.site import SiteError, apply, load_site, pause_reason
 from chainwatch.model.clock import SystemClock
+from chainwatch.model.pulse import Board, Pulse
 from chainwatch.slurm.backend import Backend, NoInformation
 from chainwatch.store import Store, open_store
 from chainwatch.store.records import Lease
 from chainwatch.supervisor.clusters import backends
 from chainwatch.supervisor.house import House
-from chainwatch.supervisor.logging import decisions
+from chainwatch.supervisor.logging import SignOfLife, decisions
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.poll import Poller
+from chainwatch.supervisor.pulsing import Companion, Companions, Pulsing
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
 from chainwatch.supervisor.workers import ProcessReaders
-
-SITE_PAUSE = Path("/etc/chainwatch/PAUSE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Flags:
     config: Path
     observe_only: bool = False
     once: bool = False
+    companions: Companions | None = None
+    """Starts what runs beside the loop: page, metrics file, heartbeat."""
 
 
 def holder() -> str:
@@ -60,19 +63,32 @@ class Daemon:
         self._reload = threading.Event()
         self._clock = SystemClock()
         self._systemd = Systemd()
+        self._hosts: tuple[str, ...] | None = None
+        self._post: Deliverer | None = None
+        self._beside: Companion | None = None
+        self._board = Board()
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT (or one pass, with `once`).
 
-        Raises ConfigError, StoreError, LeaseHeld, LeaseLost, NoInformation: each with its sentence.
+        Raises ConfigError, SiteError, StoreError, LeaseHeld, LeaseLost, NoInformation: each with its sentence.
         """
-        config = load(self.flags.config).config
+        config = self._configured()
         store = open_store(config.state, config.database)
         try:
             with self._signals(), self._leased(store, config) as supervisor:
                 self._serve(supervisor)
         finally:
             store.close()
+
+    def _configured(self) -> Config:
+        """The configuration, within the site's limits."""
+        site = load_site()
+        config, told = apply(site, load(self.flags.config).config)
+        self._hosts = site.allowed_hosts
+        for sentence in told:
+            self.log.warning(sentence)
+        return config
 
     @contextmanager
     def _leased(self, store: Store, config: Config) -> Iterator[Supervisor]:
@@ -112,28 +128,38 @@ class Daemon:
                 if self.flags.once or self._stop.is_set():
                     raise
                 self.log.warning(f"Slurm does not answer yet: {e}; asked again in 30 seconds")
-                self._systemd.status("waiting for Slurm")
-                self._clock.sleep(30)
+                self._systemd.ready("waiting for Slurm")
+                WatchedClock(self._clock, self._systemd).sleep(30)
 
     def _serve(self, supervisor: Supervisor) -> None:
         house = supervisor.house
-        self._site(house)
+        pulsing = Pulsing(supervisor.pollers, self._clock.now(), house.config.poll)
+        house.paused_by_site = pause_reason()
+        self._outfit(house)
         if self.flags.once:
-            supervisor.tick()
-            self._deliverer(house).run_due(timedelta(seconds=30))
+            try:
+                supervisor.tick()
+                self._turned(supervisor, pulsing)
+                self._deliver_once(timedelta(seconds=30))
+            finally:
+                self._part()
             return
-        deliverer = self._deliverer(house)
-        mailman = threading.Thread(target=self._deliver, args=(deliverer,), name="alerts", daemon=True)
+        mailman = threading.Thread(target=self._deliver, name="alerts", daemon=True)
         mailman.start()
         count = len(house.config.chains)
         names = ", ".join(supervisor.pollers)
         self.log.info(f"watching {count} configured chain{'s' * (count != 1)} on {names}; state in {house.state}")
         self._systemd.ready("starting")
+        life = SignOfLife()
 
         def between() -> None:
-            self._site(house)
-            polled = house.clock.now()
-            self._systemd.status(f"{len(house.store.chains())} chains, last poll {polled:%H:%M:%S} UTC")
+            house.paused_by_site = pause_reason()
+            pulse = self._turned(supervisor, pulsing)
+            summary = f"{len(house.store.chains())} chains, last poll {pulse.at:%H:%M:%S} UTC"
+            if blind := pulse.blind(pulse.at):
+                summary = f"{summary}; blind: {blind}"
+            self._systemd.status(summary)
+            life.turn(pulse.at, summary)
             if self._reload.is_set():
                 self._reload.clear()
                 self._reread(supervisor)
@@ -143,28 +169,52 @@ class Daemon:
         finally:
             self._systemd.stopping()
             self._stop.set()
+            self._part()
             mailman.join(2)
         self.log.info("stopped")
 
-    def _deliverer(self, house: House) -> Deliverer:
-        channels = build_all(house.config.alerts.channels)
-        return Deliverer(house.store, channels, house.config.alerts, self._clock, routes=routes_of(house.store))
+    def _outfit(self, house: House) -> None:
+        """What a configuration brings with it beside the loop; anew after each reload."""
+        self._part()
+        channels = build_all(house.config.alerts.channels, self._hosts)
+        routes = routes_of(house.store)
+        self._post = Deliverer(house.store, channels, house.config.alerts, self._clock, routes=routes)
+        if self.flags.companions is not None:
+            self._beside = self.flags.companions(house.config, house.store, self._board, self._hosts)
 
-    def _deliver(self, deliverer: Deliverer) -> None:
+    def _part(self) -> None:
+        beside, self._beside = self._beside, None
+        if beside is not None:
+            beside.close()
+
+    def _turned(self, supervisor: Supervisor, pulsing: Pulsing) -> Pulse:
+        """Publish what the pass saw, and count its questions."""
+        house, now = supervisor.house, supervisor.house.clock.now()
+        pulse = pulsing.take(
+            now, now + supervisor.pause(), observing=house.observe_only, paused_by_site=house.paused_by_site
+        )
+        pulsing.count(house.store)
+        if self._beside is not None:
+            self._beside.turn(pulse)
+        return pulse
+
+    def _deliver(self) -> None:
         while not self._stop.wait(5):
-            try:
-                report = deliverer.run_due()
-            except Exception as e:  # noqa: BLE001 - alerts must not end because one of them cannot be told
-                self.log.error(f"alerts could not be delivered and are tried again: {e}")
-                continue
-            for problem in report.problems:
-                self.log.warning(problem)
+            self._deliver_once(timedelta(minutes=1))
+
+    def _deliver_once(self, deadline: timedelta) -> None:
+        if self._post is None:
+            return
+        try:
+            self._post.run_due(deadline)  # it logs what does not get through
+        except Exception as e:  # noqa: BLE001 - alerts must not end because one of them cannot be told
+            self.log.error(f"alerts could not be delivered and are tried again: {e}")
 
     def _reread(self, supervisor: Supervisor) -> None:
         self._systemd.reloading()
         try:
-            config = load(self.flags.config).config
-        except ConfigError as e:
+            config = self._configured()
+        except (ConfigError, SiteError) as e:
             self.log.error(f"the new configuration is refused, the old one stays: {e}")
         else:
             fixed = [
@@ -174,17 +224,9 @@ class Daemon:
                 self.log.error(f"{', '.join(fixed)} cannot change while the daemon runs: restart it; the old one stays")
             else:
                 supervisor.house.config = config
+                self._outfit(supervisor.house)
                 self.log.info(f"the configuration was read again: {len(config.chains)} chains")
         self._systemd.ready()
-
-    @staticmethod
-    def _site(house: House) -> None:
-        try:
-            house.paused_by_site = SITE_PAUSE.read_text(errors="replace").strip() or "no reason given"
-        except FileNotFoundError:
-            house.paused_by_site = ""
-        except OSError as e:
-            house.paused_by_site = f"{SITE_PAUSE} cannot be read: {e.strerror}"
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

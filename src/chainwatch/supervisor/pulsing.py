@@ -21,8 +21,9 @@ class Companion(Protocol):
     def close(self) -> None: ...
 
 
-Companions = Callable[[Config, Store, Board], Companion]
-"""Starts a companion for a daemon. The command `run` hands one in: web is no room that the loop may know."""
+Companions = Callable[[Config, Store, Board, tuple[str, ...] | None], Companion]
+"""Starts a companion for a daemon; the last argument: hosts that the site allows. The command `run` hands one in, since
+the loop may not know the room `web`."""
 
 
 class Pulsing:

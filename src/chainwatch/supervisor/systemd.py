@@ -62,22 +62,27 @@ class Systemd:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
-                out.settimeout(2)
+                out.settimeout(0.5)  # a manager that is busy holds up the loop no longer than this
                 out.sendto("\n".join(lines).encode("utf-8", "replace"), self._address)
         except OSError:
             pass  # systemd will judge by its own timers
 
 
 class WatchedClock:
-    """A clock whose sleeps ping the watchdog, so that a long, legitimate sleep is not taken for a stuck loop.
-
-    Pings happen only where the loop itself sleeps or calls `Systemd.ping`.
+    """A clock that pings the watchdog when the loop asks it for the time or sleeps by it: a long, legitimate sleep and a
+    pass with many slow questions are not taken for a stuck loop. It must be handed to the loop alone.
     """
 
     def __init__(self, clock: Clock, systemd: Systemd) -> None:
         self._clock, self._systemd = clock, systemd
+        self._pinged = clock.monotonic()
 
     def now(self) -> datetime:
+        if self._systemd.watchdog is not None:
+            moment = self._clock.monotonic()
+            if moment - self._pinged >= self._systemd.watchdog / 4:
+                self._pinged = moment
+                self._systemd.ping()
         return self._clock.now()
 
     def monotonic(self) -> float:

@@ -1,0 +1,75 @@
+"""`chainwatch alert`: try the channels, print the webhook's schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chainwatch.alerts.build import build
+from chainwatch.alerts.channel import Told
+from chainwatch.alerts.json_webhook import schema as webhook_schema
+from chainwatch.alerts.message import Kind, body, from_notice
+from chainwatch.config.alerts import Alerts
+from chainwatch.config.site import load_site
+from chainwatch.model.clock import SystemClock
+from chainwatch.store.records import Notice
+
+app = typer.Typer(help="Alert channels: try them, and the schema of the JSON webhook.", no_args_is_help=True)
+
+
+def sample(channel: str, settings: Alerts, allowed_hosts: tuple[str, ...] | None = None) -> str:
+    """Send a test alert on one channel; the sentence that says what became of it. Empty: it was taken."""
+    now = SystemClock().now()
+    said = body(
+        Kind.TEST,
+        what="`chainwatch alert test` was typed.",
+        why="Somebody wants to know whether alerts arrive here.",
+        line="RuntimeError: this is what a quoted log line looks like <b>@channel</b>",
+        source="/logs/4711.out:812",
+        did="Nothing: no chain is concerned.",
+        wants="Nothing, if you can read this.",
+        command="chainwatch status",
+    )
+    message = from_notice(Notice(0, None, "test", "info", "This is a test alert", said, now), runbooks=settings.runbook)
+    answer = build(channel, settings.channels[channel], allowed_hosts).tell([message], message.headline, now)
+    return "" if isinstance(answer, Told) else answer.why
+
+
+@app.command("test")
+def try_channels(
+    channel: Annotated[str | None, typer.Argument(help="Name of the channel; by default all.")] = None,
+    config: Annotated[
+        Path, typer.Option("--config", "-c", help="Configuration file or directory.", envvar="CHAINWATCH_CONFIG")
+    ] = Path("~/.config/chainwatch/chainwatch.yaml"),
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Send a test alert. Exit code 0: every channel took it; 1: one did not; 2: there is no such channel."""
+    from chainwatch.config import load  # late: `alert schema` needs no configuration
+
+    settings = load(config).config.alerts
+    names = list(settings.channels) if channel is None else [channel]
+    if channel is not None and channel not in settings.channels:
+        known = ", ".join(settings.channels) or "none"
+        typer.echo(f"no alert channel is named {channel!r} (configured: {known})", err=True)
+        raise typer.Exit(2)
+    if not names:
+        typer.echo("no alert channel is configured: add one under alerts: channels: and try again", err=True)
+        raise typer.Exit(2)
+    hosts = load_site().allowed_hosts
+    results = {name: sample(name, settings, hosts) for name in names}
+    if as_json:
+        typer.echo(json.dumps({name: {"taken": not why, "why": why} for name, why in results.items()}))
+    else:
+        for name, why in results.items():
+            typer.echo(f"{name}: {why or 'taken; look whether you can read it'}")
+    if any(results.values()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of what the `json` channel sends."""
+    typer.echo(json.dumps(webhook_schema(), indent=2))

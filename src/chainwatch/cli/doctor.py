@@ -1,0 +1,47 @@
+"""`chainwatch doctor [CONFIG]`: what in the cluster and the set-up will get in the way."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chainwatch.doctor import Level, Patient, asker, examine
+from chainwatch.model.clock import SystemClock
+
+_SIGNS = {Level.PROBLEM: "✗", Level.ADVICE: "!", Level.OK: "✓", Level.UNKNOWN: "?"}
+
+
+def doctor(
+    config: Annotated[Path | None, typer.Argument(help="Configuration file or directory to check with it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only problems and advice.")] = False,
+) -> None:
+    """Check the cluster, this machine and the set-up. Nothing is changed, posted or submitted.
+
+    Exit code 0: no problem (there may be advice); 1: problems; 2: the configuration cannot be read.
+    """
+    from chainwatch.config import load
+
+    loaded = None if config is None else load(config).config
+    patient = Patient(
+        asker(loaded), SystemClock().now(), getpass.getuser(), Path.home(), loaded, environment=dict(os.environ)
+    )
+    found = []
+    for finding in examine(patient):
+        found.append(finding)
+        if as_json or (quiet and finding.level in {Level.OK, Level.UNKNOWN}):
+            continue
+        typer.echo(f"{_SIGNS[finding.level]} {finding.what} [{finding.code}]")
+        for label, text in (("why", finding.why), ("mend", finding.mend)):
+            if text and finding.level is not Level.OK:
+                typer.echo(f"    {label + ':':<6}{text}")
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+    if any(finding.level is Level.PROBLEM for finding in found):
+        raise typer.Exit(1)

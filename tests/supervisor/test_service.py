@@ -1,0 +1,211 @@
+"""The daemon as a service manager, a scraper and an operator see it: a real process, a real notify socket, a Slurm whose
+clients are stand-ins."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.alerts.conftest import Server, server, wait_until
+from tests.slurm.fake import DATA
+from tests.web.test_site import Unix
+
+__all__ = ["server"]
+
+_CLIENT = """#!{python}
+import re, sys, pathlib
+name, words = pathlib.Path(sys.argv[0]).name, sys.argv[1:]
+if (pathlib.Path(sys.argv[0]).parent / "down").exists():
+    sys.exit("slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+if name == "scontrol":
+    print("Configuration data as of 1795973000\\nClusterName             = lab\\nSLURM_VERSION           = 24.11.5")
+    print("MinJobAge               = 300 sec\\nMessageTimeout          = 10 sec")
+    print("AccountingStorageType   = accounting_storage/slurmdbd")
+elif name == "squeue":
+    fmt = next(w for w in words if w.startswith("--Format="))
+    field = re.search(r"JobID:([^,]+)", fmt)[1]
+    print(field.join({heads!r}) + fmt.rpartition(":")[2])
+elif "--helpformat" in words:
+    print(open({fields!r}).read())
+elif name == "sacct":
+    mark = next(w.partition("=")[2] for w in words if w.startswith("--delimiter="))
+    names = next(w.partition("=")[2] for w in words if w.startswith("--format=")).split(",")
+    print(mark.join([*names, ""]))
+"""
+
+
+class Service:
+    """`chainwatch run`, started as systemd would."""
+
+    def __init__(self, where: Path, config: dict[str, object], watchdog: float = 1.0) -> None:
+        from chainwatch.slurm.squeue import _FIELDS
+
+        self.where, self.bin = where, where / "bin"
+        self.bin.mkdir()
+        heads, fields = [head for _, head in _FIELDS], str(DATA / "helpformat-26.05.txt")
+        for name in ("squeue", "sacct", "scontrol", "sbatch", "scancel", "sinfo"):
+            (self.bin / name).write_text(_CLIENT.format(python=sys.executable, heads=heads, fields=fields))
+            (self.bin / name).chmod(0o755)
+        self.config = where / "chainwatch.yaml"
+        self.settings = {"state": str(where / "state"), "poll": "1s", "slurm": {"bin": str(self.bin)}, **config}
+        self.write()
+        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.manager.bind(str(where / "notify"))
+        self.manager.settimeout(0.1)
+        self.log = where / "log"
+        environment = {
+            **os.environ,
+            "NOTIFY_SOCKET": str(where / "notify"),
+            "WATCHDOG_USEC": str(int(watchdog * 1e6)),
+        }
+        environment.pop("WATCHDOG_PID", None)
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "chainwatch.cli", "run", str(self.config)],
+                env=environment,
+                stderr=out,
+                stdout=out,
+            )
+        self.said: list[str] = []
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        """As systemd does: at once. The kernel holds no more than ten datagrams for a socket."""
+        while self.manager.fileno() >= 0:
+            try:
+                self.said.append(self.manager.recv(4096).decode())
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+
+    def write(self, text: str | None = None) -> None:
+        self.config.write_text(json.dumps(self.settings) if text is None else text)
+
+    def heard(self) -> list[str]:
+        """What was said since `said` was last cleared."""
+        return list(self.said)
+
+    def until(self, what: str, seconds: float = 20) -> None:
+        wait_until(lambda: any(what in one for one in self.heard()), seconds)
+
+    def get(self, path: str) -> tuple[int, str]:
+        connection = Unix(self.where / "state" / "web.sock")
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def lines(self) -> str:
+        return self.log.read_text()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+        self.manager.close()
+        self._listener.join(2)
+
+
+@pytest.fixture
+def service(tmp_path: Path, server: Server) -> Iterator[Service]:
+    for name, text in (("url", server.url), ("token", "a-token-of-sixteen-characters")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o600)
+    service = Service(
+        tmp_path,
+        {
+            "alerts": {"heartbeat": {"url_file": str(tmp_path / "url"), "every": "1s"}},
+            "web": {"textfile": str(tmp_path / "metrics.prom")},
+        },
+    )
+    try:
+        service.until("READY=1")
+        yield service
+    finally:
+        service.close()
+
+
+@pytest.mark.slow
+def test_a_service_is_ready_reports_reloads_and_stops(service: Service, server: Server) -> None:
+    service.until("0 chains, last poll")
+    service.until("WATCHDOG=1")
+    wait_until(lambda: service.get("/readyz")[0] == 200)
+    assert service.get("/healthz")[0] == 200
+    assert 'chainwatch_polls_total{cluster="lab",source="squeue"}' in service.get("/metrics")[1]
+    wait_until(lambda: (service.where / "metrics.prom").exists() and len(server.requests) >= 2)
+
+    service.settings["poll"] = "never"
+    service.write()
+    service.said.clear()
+    service.process.send_signal(signal.SIGHUP)
+    service.until("RELOADING=1")
+    service.until("READY=1")
+    assert "the new configuration is refused, the old one stays" in service.lines()
+    assert service.process.poll() is None
+
+    service.settings["poll"] = "2s"
+    service.write()
+    service.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "the configuration was read again" in service.lines(), 15)
+    wait_until(lambda: service.get("/readyz")[0] == 200)
+
+    begun = time.monotonic()
+    service.process.send_signal(signal.SIGTERM)
+    assert service.process.wait(10) == 0
+    assert time.monotonic() - begun < 4  # under a second where the machine is idle
+    service.until("STOPPING=1", 2)
+    assert not (service.where / "state" / "web.sock").exists()
+    assert "Traceback" not in service.lines()
+
+
+@pytest.mark.slow
+def test_a_frozen_daemon_pings_no_more(service: Service) -> None:
+    service.until("WATCHDOG=1")
+    service.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.3)
+    service.said.clear()
+    time.sleep(1.5)
+    assert service.heard() == []
+    service.process.send_signal(signal.SIGCONT)
+    service.until("WATCHDOG=1")
+
+
+@pytest.mark.slow
+def test_a_silent_slurm_stops_the_heartbeat_only_when_the_daemon_is_blind(service: Service, server: Server) -> None:
+    wait_until(lambda: service.get("/readyz")[0] == 200)
+    (service.bin / "down").touch()
+    before = service.get("/metrics")[1].count("chainwatch_poll_errors_total{")
+    assert before == 0
+    wait_until(lambda: "chainwatch_poll_errors_total{" in service.get("/metrics")[1], 15)
+    assert service.get("/readyz")[0] == 200, "one poll without an answer is no blindness"
+    assert service.get("/healthz")[0] == 200
+
+
+@pytest.mark.slow
+def test_a_wrong_configuration_ends_in_a_line_and_not_in_a_restart_loop_of_tracebacks(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("chains: {a: {bach: x}}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "chainwatch.cli", "run", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "c.yaml:1" in done.stderr
+    assert "Traceback" not in done.stderr
