@@ -81,7 +81,9 @@ def decisions(logger: Any = None) -> Callable[[str, ChainRecord, Mapping[str, ob
 
     def say(sentence: str, record: ChainRecord, facts: Mapping[str, object]) -> None:
         log = logger or structlog.get_logger("chainwatch")
-        log.info(sentence, chain=record.name, state=record.state.value, **{str(k): v for k, v in facts.items()})
+        named = {"chain": record.name, "state": record.state.value} | {str(k): v for k, v in facts.items()}
+        error = named.pop("exc_info", None)
+        (log.error if isinstance(error, BaseException) else log.info)(sentence, **named, exc_info=error)
 
     return say
 
