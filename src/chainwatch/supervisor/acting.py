@@ -264,7 +264,8 @@ class Acting:
     ) -> ChainRecord:
         last = past.attempts[-1] if past.attempts else None
         number = last.number if last else None
-        if not self.may_act(record):
+        commanded = self.house.lease is None and not self.house.paused_by_site
+        if not commanded and not self.may_act(record):
             sentence = f"would resubmit ({self._why_not(record)}): {decision.why}"
             with self.house.store.transaction(self.house.lease):
                 self.owe(

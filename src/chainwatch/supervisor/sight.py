@@ -34,7 +34,7 @@ class Known:
     rule: str | None = None
     """Parts joined by `+` (`name`, `directory`, `script`, `command`) that must match to adopt a job. None: never."""
     adopt_after: datetime | None = None
-    """Only jobs submitted after this are adopted by rule."""
+    """Only jobs submitted after this are adopted by rule; also one that was over before anybody looked."""
 
 
 def assign(jobs: Iterable[Job], chains: Sequence[Known], instance: str) -> dict[str, tuple[Job, ...]]:
@@ -91,8 +91,6 @@ def _looks_alike(job: Job, known: Known) -> bool:
 
 
 def _by_rule(job: Job, chains: Sequence[Known]) -> str | None:
-    if job.state.terminal:
-        return None
     fitting = [known for known in chains if _fits(job, known)]
     if len(fitting) > 1:
         fitting = [known for known in fitting if known.command and known.command == job.command]
@@ -102,7 +100,7 @@ def _by_rule(job: Job, chains: Sequence[Known]) -> str | None:
 def _fits(job: Job, known: Known) -> bool:
     if known.rule is None or known.array_id is not None or job.user != known.user:
         return False
-    if known.adopt_after is not None and job.attempt.submitted < known.adopt_after:
+    if known.adopt_after is not None and job.attempt.submitted <= known.adopt_after:
         return False
     parts = {
         "name": (job.name, known.name),
