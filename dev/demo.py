@@ -19,7 +19,9 @@ def main() -> int:
     """Play it; the exit code: 0 the chain is done, 1 something went wrong, 130 interrupted."""
     missing = missing_programs()
     if missing:
-        print(f"demo: {', '.join(missing)} not installed: `make demo` as root installs Slurm's daemons", file=sys.stderr)
+        print(
+            f"demo: {', '.join(missing)} not installed: `make demo` as root installs Slurm's daemons", file=sys.stderr
+        )
         return 1
     environment_with_source()
     root = Path(".lab") / time.strftime("demo-%Y%m%d-%H%M%S")
@@ -56,7 +58,9 @@ def main() -> int:
     except (ClusterError, RuntimeError, TimeoutError) as error:
         print(f"demo: {error}", file=sys.stderr)
     if night is not None:
-        print(f"left to look at: {night.directory}/daemon.log, {night.directory}/state (CHAINWATCH_STATE), {root}/slurm")
+        print(
+            f"left to look at: {night.directory}/daemon.log, {night.directory}/state (CHAINWATCH_STATE), {root}/slurm"
+        )
     return code
 
 

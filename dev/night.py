@@ -117,12 +117,16 @@ class Night:
         """The whole night, to the end."""
         self.tell("evening: the run is submitted; chainwatch only observes")
         self.start()
-        self.until(lambda: bool(json.loads(self.chainwatch_or("[]", "status", "--json"))), 60, "the daemon knows the chain")
+        self.until(
+            lambda: bool(json.loads(self.chainwatch_or("[]", "status", "--json"))), 60, "the daemon knows the chain"
+        )
         self.tell(self.chainwatch("submit", CHAIN, "-c", "chainwatch.yaml").strip())
         self.preempt_while_saving(20)
         self.wait_judged(1)
         self.tell("nobody watches: a naive script submits the next job, and it picks the highest step")
-        job = self.cluster.sbatch(self.directory / "train.sbatch", f"--output={self.directory}/logs/%x-%j.out", cwd=self.directory)
+        job = self.cluster.sbatch(
+            self.directory / "train.sbatch", f"--output={self.directory}/logs/%x-%j.out", cwd=self.directory
+        )
         self.cluster.wait(job, "FAILED", timeout=90)
         self.wait_judged(2)
         self.tell("it died of the torn checkpoint. From here on chainwatch acts")
@@ -142,7 +146,9 @@ class Night:
         """A job of a higher QOS takes the nodes while rank 0's model state of a step at or after `step` is written."""
         torn = self.wait_for_save(step)
         self.tell(f"a job of a higher QOS needs the nodes, while {torn.parent.name}/{torn.name} is being written")
-        self.cluster.sbatch("sleep 3", "--qos=normal", "--exclusive", f"--nodes={len(self.cluster.nodes)}", "--job-name=urgent")
+        self.cluster.sbatch(
+            "sleep 3", "--qos=normal", "--exclusive", f"--nodes={len(self.cluster.nodes)}", "--job-name=urgent"
+        )
 
     def wait_for_save(self, step: int) -> Path:
         """The model state that is being written now, of a step at or after `step`."""
