@@ -162,3 +162,21 @@ def test_archives_of_composer_are_walked_to_their_end(tmp_path: Path) -> None:
         for cut in range(1, len(data), 97):
             path.write_bytes(data[:cut])
             assert not examine(str(path), kind="tar").ok
+
+
+@pytest.mark.parametrize("version", ["earliest", "v108", "latest"])
+@pytest.mark.parametrize("members", [3, 9, 400])
+def test_every_dataset_of_an_hdf5_file_is_reached_however_its_group_is_stored(
+    tmp_path: Path, version: str, members: int
+) -> None:
+    import h5py
+
+    path = tmp_path / "model.h5"
+    with h5py.File(path, "w", libver=(version, "latest")) as file:
+        for index in range(members):
+            file.create_dataset(f"layers/a_long_name_of_a_layer_{index}/kernel", data=np.ones(3))
+    assert examine(str(path)).facts == {"tensors": members, "walked": True}
+    data = path.read_bytes()
+    for part in (3, 5, 8) if members > 3 else (3,):
+        kept = len(data) * part // 10
+        assert not examine_bytes(path, data[:kept].ljust(len(data), b"\0")), "a zeroed tail that takes objects with it"

@@ -1,8 +1,8 @@
 """The objects of an HDF5 file: groups and datasets, walked from the root, each address checked against the file's end.
 
 Enough of the format to reach every dataset that h5py writes by default (symbol table groups, version 1 headers), and by
-`libver="latest"` (version 2 headers with checksums, links in the header; densely stored links are checked by their
-heads alone). Format: HDF5 File Format Specification 3.0.
+newer libraries and `libver="latest"` write (version 2 headers with checksums, links in the header or stored densely).
+Format: HDF5 File Format Specification 3.0.
 """
 
 from __future__ import annotations
@@ -192,10 +192,15 @@ def _links(state: _Walk, messages: Dict[int, List[bytes]], name: str) -> Iterato
     for body in messages.get(LINK_INFO, ()):
         at = 2 + (8 if len(body) > 1 and body[1] & 1 else 0)
         heap = int.from_bytes(body[at : at + file.offsets], "little")
+        tree = int.from_bytes(body[at + file.offsets : at + 2 * file.offsets], "little")
         if not file.undefined(heap):
-            state.incomplete = True
-            if file.at(heap, 4, f"the links of {printable(name)}") != b"FRHP":
-                raise Broken("structure", f"the links of {printable(name) or '/'}", "other bytes")
+            from chainwatch.checkpoints.files.hdf5_dense import dense_links
+
+            for each in dense_links(file, heap, tree, printable(name) or "/"):
+                state.node(name)
+                link = _link(file, each)
+                if link is not None:
+                    yield link
 
 
 def _heap(file: File, address: int, name: str) -> bytes:

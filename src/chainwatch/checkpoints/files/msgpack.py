@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped
+from chainwatch.checkpoints.files.zeros import lost_tail
 
 NDARRAY, SCALAR = 1, 3
 """Flax's extension types whose payload is (shape, dtype name, bytes)."""
@@ -49,7 +50,8 @@ def check(reader: Reader, deep: bool) -> Finding:
         for _ in reader.blocks(0, reader.size):
             pass
     facts["tensors"] = count
-    return Finding("msgpack", facts=facts)
+    warning = lost_tail(reader, 0)
+    return Finding("msgpack", warnings=(warning,) if warning else (), facts=facts)
 
 
 def arrays(reader: Reader) -> Iterator[Array]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Iterable, List, Optional, Set
 
+from chainwatch.checkpoints.files.base import printable
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
 from chainwatch.checkpoints.formats.tensorstore import MANIFEST, Arrays, judge_ocdbt, judge_zarr, load_json
 
@@ -56,12 +57,14 @@ class Orbax(Layout):
         metadata = metadata if isinstance(metadata, dict) else {}
         self._committed(candidate, look, metadata)
         handlers = metadata.get("item_handlers")
+        if not isinstance(handlers, (dict, str, type(None))):
+            look.problem(METADATA, "structure", "names of items", f"a {type(handlers).__name__}")
         if isinstance(handlers, dict):
             for item, handler in handlers.items():
                 if not isinstance(item, str) or "/" in item or item in ("", ".", ".."):
                     look.problem(METADATA, "structure", "names of items", repr(item)[:100])
                 elif item not in folder:
-                    look.missing(item, f"item {item}, as {METADATA} says")
+                    look.missing(item, f"item {printable(item)}, as {METADATA} says")
                 else:
                     _judge_item(look, folder.sub(item), f"{item}/", str(handler), bool(metadata))
             rest: Iterable[str] = [name for name in _items(folder) if name not in handlers]
