@@ -67,7 +67,8 @@ def choose(findings: Sequence[Finding]) -> Choice:
         root = first_of(near)
         aside += [SetAside(f, _why_not(f, root)) for f in causes if f is not root and f.cause is not root.cause]
         aside += [
-            SetAside(f, "it is an effect: other processes print it when one fails") for f in _strong_effects(alive)
+            SetAside(f, "it is an effect: exit codes, signals and aborts follow when one process fails")
+            for f in _strong_effects(alive)
         ]
         return Choice(root, tuple(aside))
     effects = [f for f in alive if f.specificity > 0]
@@ -90,13 +91,14 @@ def _could_trigger(finding: Finding) -> bool:
 
 
 def _strong_effects(findings: Sequence[Finding]) -> list[Finding]:
-    seen: set[Cause] = set()
-    strong: list[Finding] = []
+    """One effect for each cause that it suggests: the most telling, of several the first."""
+    best: dict[Cause, Finding] = {}
     for finding in findings:
-        if finding.effect and finding.specificity >= 18 and finding.cause not in seen | {Cause.UNKNOWN}:
-            seen.add(finding.cause)
-            strong.append(finding)
-    return strong
+        least = 3 if finding.cause is Cause.UNKNOWN else 18
+        known = best.get(finding.cause)
+        if finding.effect and finding.specificity >= least and (not known or finding.specificity > known.specificity):
+            best[finding.cause] = finding
+    return list(best.values())
 
 
 def _why_not(finding: Finding, root: Finding) -> str:

@@ -78,7 +78,7 @@ def _completed_text(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Readin
         return Reading(
             Outcome.DONE, Cause.COMPLETED, 0.95, text, Retry.NO, assumed=True, why="it said that it finished"
         )
-    ruled = list(_against(end, choice)) if end.cause else []
+    ruled = list(_against(end, choice) if end.cause else _aside(choice))
     if choice.root is not None and choice.root.cause is not Cause.UNKNOWN and not choice.root.effect:
         ruled.append(
             RuledOut(choice.root.cause, f"`{choice.root.where.text.strip()[:90]}` does not undo the completion text")
