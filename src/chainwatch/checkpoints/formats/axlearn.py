@@ -9,7 +9,8 @@ import re
 from typing import List, Optional, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
-from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_ocdbt, judge_zarr, load_json
+from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
+from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_zarr, load_json
 from chainwatch.checkpoints.formats.tf import judge_bundle
 
 INDEX = "index"

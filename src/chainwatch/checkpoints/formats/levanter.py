@@ -11,7 +11,8 @@ import re
 from typing import Any, Dict, Optional
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
-from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_ocdbt, judge_zarr
+from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
+from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_zarr
 
 MARK = "metadata.json"
 _NAMED = re.compile(r"^step-\d{1,18}$")

@@ -14,7 +14,8 @@ from typing import Any, Dict, Iterable, List, Optional, Set
 
 from chainwatch.checkpoints.files.base import printable
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
-from chainwatch.checkpoints.formats.tensorstore import MANIFEST, Arrays, judge_ocdbt, judge_zarr, load_json
+from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
+from chainwatch.checkpoints.formats.tensorstore import MANIFEST, Arrays, judge_zarr, load_json
 
 TMP = ".orbax-checkpoint-tmp"
 METADATA = "_CHECKPOINT_METADATA"
