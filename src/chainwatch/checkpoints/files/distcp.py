@@ -24,7 +24,9 @@ def check(reader: Reader, deep: bool) -> Finding:
             from chainwatch.checkpoints.files import safetensors
 
             return safetensors.check(reader, deep)
-        if not any(head):
+        if len(head) < 16 or head[:2] == b"PK":
+            raise Broken("truncated", "an item of a distributed checkpoint", f"{reader.size:,} bytes")
+        if not any(head[2:]):
             raise Broken("structure", "an item of a distributed checkpoint", "zeros at the start")
         if deep:
             for _ in reader.blocks(0, reader.size):

@@ -13,7 +13,7 @@ MAX_TEXT = 64 << 20
 def check(reader: Reader, deep: bool) -> Finding:
     """JSON by name must parse; any other text must not hold NUL bytes (what a lost block reads as).
 
-    `facts["json"]` holds the value of JSON files up to 1 MB.
+    `facts["json"]` holds the value of JSON files up to 1 MB; `facts["ends_in_newline"]` tells the last byte.
     """
     if reader.size > MAX_TEXT:
         raise Broken("limit", f"at most {MAX_TEXT:,} bytes", f"{reader.size:,} bytes of text")
@@ -28,4 +28,6 @@ def check(reader: Reader, deep: bool) -> Finding:
         raise Broken("structure", "JSON", "nested without end") from None
     except ValueError as error:
         raise Broken("truncated", "JSON", f"text that ends or breaks at {getattr(error, 'pos', 0):,}") from None
-    return Finding("json", facts={"json": value} if reader.size <= 1 << 20 else {})
+    facts = {"json": value} if reader.size <= 1 << 20 else {}
+    facts["ends_in_newline"] = data.endswith(b"\n")
+    return Finding("json", facts=facts)

@@ -116,6 +116,7 @@ def start_of_zip(reader: Reader, end: int) -> int:
     size, offset, directory_end = fields[5], fields[6], end - 22
     if tail[-42:-38] == b"PK\x06\x07" and len(tail) == 98 and tail[:4] == b"PK\x06\x06":
         end64 = _EOCD64.unpack_from(tail)
+        _agree(fields, end64)
         size, offset, directory_end = end64[8], end64[9], low
     start: int = directory_end - size - offset
     if start < 0:
@@ -151,10 +152,20 @@ def _find_directory(reader: Reader, start: int, end: int) -> Tuple[int, int, int
             end64 = _EOCD64.unpack(reader.read(at, 56))
             if end64[0] != b"PK\x06\x06":
                 raise Broken("structure", f"a zip64 end record at {grouped(at)}", "other bytes")
+            _agree(fields, end64)
             count, size, offset, directory_end = end64[7], end64[8], end64[9], at
         elif 0xFFFFFFFF in (size, offset) or count == 0xFFFF:
             raise Broken("structure", "a zip64 locator", "other bytes")
     return count, offset, size, directory_end
+
+
+def _agree(short: Tuple[int, ...], long: Tuple[int, ...]) -> None:
+    """The end record has what the zip64 one has, or marks that it does not fit."""
+    for small, large, mark in ((4, 7, 0xFFFF), (5, 8, 0xFFFFFFFF), (6, 9, 0xFFFFFFFF)):
+        if short[small] not in (long[large], mark):
+            raise Broken(
+                "structure", "two end records that agree", f"{grouped(short[small])} and {grouped(long[large])}"
+            )
 
 
 def _no_directory(zeros: bool) -> str:

@@ -265,6 +265,14 @@ class Look:
         """`file` for many names."""
         return {name: self.file(name, kind) for name in names}
 
+    def optional(self, name: str, kind: Optional[str] = None) -> Finding:
+        """Examine a file that a resume does not need: what is wrong with it is a warning."""
+        root = self.candidate.root
+        finding = self._examine(os.path.join(root.path, name), deep=False, kind=kind)
+        for fault in finding.faults:
+            self.warn(f"{printable(name)}: {fault.found} (a resume does not need it)")
+        return finding
+
     def has(self, name: str) -> bool:
         """True where something of that name is there: a file, a directory, or a link to nothing."""
         root = self.candidate.root

@@ -13,7 +13,7 @@ from typing import Any, Iterable, List, Optional, Set
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
 from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
-from chainwatch.checkpoints.formats.sharded import SHARD, judge_index, judge_shards
+from chainwatch.checkpoints.formats.sharded import SHARD, expect_newline, judge_index, judge_shards
 
 _NAMED = re.compile(r"(?:tmp-)?checkpoint-(\d+)$")
 _RNG = re.compile(r"rng_state(?:_(\d+))?\.pth$")
@@ -79,6 +79,8 @@ class HFTrainer(Layout):
         judge_model(folder, neighbours, look)
         world = _judge_inner(folder, look)
         needed = _needed(folder, neighbours)
+        if "generation_config.json" in folder:
+            look.optional("generation_config.json")
         for name in NEEDED:
             if name in folder:
                 _judge_needed(name, int(named[1]) if named else None, look)
@@ -155,6 +157,8 @@ def _judge_deepspeed(folder: Folder, steps: List[str], look: Look) -> Optional[i
 
 def _judge_needed(name: str, step: Optional[int], look: Look) -> None:
     finding = look.file(name)
+    if name.endswith(".json") and finding.ok:
+        expect_newline(name, finding, look)
     if name != "trainer_state.json" or not finding.ok:
         return
     state: Any = finding.facts.get("json")
@@ -175,8 +179,12 @@ def _needed(folder: Folder, neighbours: List[Folder]) -> Set[str]:
     needed = {"trainer_state.json"}
     if has or rng or inner:
         needed.add("rng")
+        if not any(_STEP_DIR.match(name) for name in folder.dirs):
+            needed.add("scheduler.pt")  # without it the Trainer loads no optimizer either
         if not inner:
-            needed |= {"scheduler.pt", "optimizer.bin" if "optimizer.bin" in folder else "optimizer.pt"}
+            needed.add("optimizer.bin" if "optimizer.bin" in folder else "optimizer.pt")
+    if "generation_config.json" in folder:
+        needed.add("config.json")
     usual = [set(_kinds(other)) for other in neighbours if "trainer_state.json" in other]
     if usual:
         needed |= set.intersection(*usual)

@@ -50,7 +50,7 @@ class Megatron(Layout):
         else:
             judge_torch_dist(folder, "", look)
         pointer = look.run_pointer
-        if pointer is None or pointer.target is None or pointer.target == candidate.name:
+        if pointer is None or pointer.target is None or pointer.target not in candidate.run:
             return
         named = _ITERATION.match(pointer.target)
         if named and candidate.step is not None and candidate.step > int(named[1]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterable, List, Set, Tuple
 
+from chainwatch.checkpoints.files import Finding
 from chainwatch.checkpoints.files.base import grouped, printable
 from chainwatch.checkpoints.formats.base import Folder, Look
 
@@ -46,6 +47,7 @@ def judge_index(folder: Folder, index: str, prefix: str, look: Look) -> Set[str]
             if SHARD.match(name):
                 look.file(prefix + name)
         return set()
+    expect_newline(prefix + index, finding, look)
     tensors = value.get("weight_map") if type(value) is dict else None
     if type(tensors) is not dict or not all(type(name) is str for name in tensors.values()):
         if value is not None:
@@ -59,8 +61,9 @@ def judge_index(folder: Folder, index: str, prefix: str, look: Look) -> Set[str]
         shown = " and ".join(str(int(total)) for total in sorted(totals))
         look.problem(prefix + index, "mixed", "shards of one split", f"it names shards of {shown}")
     for name, wanted in sorted(shards.items()):
-        if "/" in name or "\0" in name:
-            look.problem(prefix + index, "structure", "names of files beside it", printable(name))
+        match = SHARD.match(name)
+        if "/" in name or "\0" in name or (match and not 0 < int(match[2]) <= int(match[3])):
+            look.problem(prefix + index, "structure", "names of shards beside it", printable(name))
         elif name not in folder:
             if len(totals) <= 1:
                 look.missing(prefix + name, f"{len(wanted)} tensors of {index}")
@@ -72,6 +75,19 @@ def judge_index(folder: Folder, index: str, prefix: str, look: Look) -> Set[str]
         for number, _ in shard_sets(parts):
             look.warn(f"{index} names no tensor of shard {number} of {int(total)}")
     return set(shards)
+
+
+def expect_newline(name: str, finding: Finding, look: Look) -> None:
+    """A JSON file without the newline that transformers, or the neighbour's file, ends in: its last byte is cut."""
+    if finding.facts.get("ends_in_newline", True):
+        return
+    ended = "training_args.bin" in look.candidate.root
+    for other, info in look.neighbour_files(name):
+        last = other.root.head(name, info.st_size) if info.st_size < 1 << 20 else None
+        ended = last is not None and last.endswith(b"\n")
+        break
+    if ended:
+        look.problem(name, "truncated", "a newline at the end", "the last byte is cut")
 
 
 def _compare(name: str, wanted: List[str], facts: Dict[str, Any], index: str, look: Look) -> None:
