@@ -1,27 +1,27 @@
-"""`chainwatch alert`: try the channels, print the webhook's schema."""
+"""`chainwatch alert`: try the channels, print the webhook's schema. Imports are late: most commands send nothing."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chainwatch.alerts.build import build
-from chainwatch.alerts.channel import Told
-from chainwatch.alerts.json_webhook import schema as webhook_schema
-from chainwatch.alerts.message import Kind, body, from_notice
-from chainwatch.config.alerts import Alerts
-from chainwatch.config.site import load_site
-from chainwatch.model.clock import SystemClock
-from chainwatch.store.records import Notice
+if TYPE_CHECKING:
+    from chainwatch.config.alerts import Alerts
 
 app = typer.Typer(help="Alert channels: try them, and the schema of the JSON webhook.", no_args_is_help=True)
 
 
 def sample(channel: str, settings: Alerts, allowed_hosts: tuple[str, ...] | None = None) -> str:
     """Send a test alert on one channel; the sentence that says what became of it. Empty: it was taken."""
+    from chainwatch.alerts.build import build
+    from chainwatch.alerts.channel import Told
+    from chainwatch.alerts.message import Kind, body, from_notice
+    from chainwatch.model.clock import SystemClock
+    from chainwatch.store.records import Notice
+
     now = SystemClock().now()
     said = body(
         Kind.TEST,
@@ -47,7 +47,8 @@ def try_channels(
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
     """Send a test alert. Exit code 0: every channel took it; 1: one did not; 2: there is no such channel."""
-    from chainwatch.config import load  # late: `alert schema` needs no configuration
+    from chainwatch.config import load
+    from chainwatch.config.site import load_site
 
     settings = load(config).config.alerts
     names = list(settings.channels) if channel is None else [channel]
@@ -72,4 +73,6 @@ def try_channels(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of what the `json` channel sends."""
+    from chainwatch.alerts.json_webhook import schema as webhook_schema
+
     typer.echo(json.dumps(webhook_schema(), indent=2))

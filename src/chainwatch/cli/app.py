@@ -18,6 +18,7 @@ from chainwatch.cli.lint import lint
 from chainwatch.cli.metrics import metrics
 from chainwatch.cli.reload import reload
 from chainwatch.cli.run import run
+from chainwatch.cli.runbook import runbook
 from chainwatch.cli.web import web
 
 app = typer.Typer(
@@ -50,7 +51,7 @@ for command, panel in (
     (run, _START), (check, _START), (jobs.submit, _START), (jobs.adopt, _START), (init, _START), (lint, _START),
     (install_service, _START), (doctor, _START), (reload, _START),
     (status.status, _LOOK), (status.history, _LOOK), (status.explain, _LOOK), (diagnose, _LOOK), (files.nodes, _LOOK),
-    (metrics, _LOOK), (web, _LOOK),
+    (metrics, _LOOK), (web, _LOOK), (runbook, _LOOK),
     (wishes.pause, _WANT), (wishes.resume, _WANT), (wishes.stop, _WANT), (wishes.retry, _WANT), (wishes.done, _WANT),
     (wishes.mode, _WANT), (wishes.forget, _WANT),
     (files.quarantine, _KEEP), (files.restore, _KEEP), (files.backup, _KEEP),

@@ -11,10 +11,7 @@ from typing import Annotated
 
 import typer
 
-from chainwatch.doctor import Level, Patient, asker, examine
-from chainwatch.model.clock import SystemClock
-
-_SIGNS = {Level.PROBLEM: "✗", Level.ADVICE: "!", Level.OK: "✓", Level.UNKNOWN: "?"}
+_SIGNS = {"problem": "✗", "advice": "!", "ok": "✓", "unknown": "?"}
 
 
 def doctor(
@@ -27,6 +24,8 @@ def doctor(
     Exit code 0: no problem (there may be advice); 1: problems; 2: the configuration cannot be read.
     """
     from chainwatch.config import load
+    from chainwatch.doctor import Level, Patient, asker, examine
+    from chainwatch.model.clock import SystemClock
 
     loaded = None if config is None else load(config).config
     patient = Patient(
@@ -37,7 +36,7 @@ def doctor(
         found.append(finding)
         if as_json or (quiet and finding.level in {Level.OK, Level.UNKNOWN}):
             continue
-        typer.echo(f"{_SIGNS[finding.level]} {finding.what} [{finding.code}]")
+        typer.echo(f"{_SIGNS[finding.level.value]} {finding.what} [{finding.code}]")
         for label, text in (("why", finding.why), ("mend", finding.mend)):
             if text and finding.level is not Level.OK:
                 typer.echo(f"    {label + ':':<6}{text}")

@@ -9,11 +9,6 @@ from typing import Annotated
 
 import typer
 
-from chainwatch.model.clock import SystemClock
-from chainwatch.store import StoreError, open_store
-from chainwatch.web import metrics as rendering
-from chainwatch.web.view import look
-
 DEFAULT_STATE = Path("~/.local/state/chainwatch")
 
 
@@ -27,6 +22,11 @@ def metrics(
 ) -> None:
     """Print the metrics, or write them for node_exporter. What only the running loop knows (polls, blindness) is not
     among them. Exit code 2: the state or the file cannot be used."""
+    from chainwatch.model.clock import SystemClock
+    from chainwatch.store import StoreError, open_store
+    from chainwatch.web import metrics as rendering
+    from chainwatch.web.view import look
+
     try:
         store = open_store(state.expanduser(), create=False)
     except StoreError as error:

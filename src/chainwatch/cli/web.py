@@ -9,9 +9,6 @@ from typing import Annotated
 
 import typer
 
-from chainwatch.web.forward import forward
-from chainwatch.web.server import ServerError
-
 SOCKET = Path("~/.local/state/chainwatch/web.sock")
 
 
@@ -26,6 +23,9 @@ def web(
     From your own machine: ssh -L PORT:127.0.0.1:PORT to the login node, then open the address there. Exit code 2: there
     is no daemon, or the port is taken.
     """
+    from chainwatch.web.forward import forward
+    from chainwatch.web.server import ServerError
+
     path = socket.expanduser()
     if not path.is_socket():
         typer.echo(f"there is no socket at {path}: does the daemon run here? `chainwatch status` says where", err=True)
