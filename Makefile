@@ -38,4 +38,7 @@ fuzz: ## coverage-guided fuzzing of the checkpoint readers, SECONDS=60 for each 
 	.venv-fuzz/bin/pip install -q --disable-pip-version-check atheris crc32c isal zstandard
 	PYTHONPATH=src .venv-fuzz/bin/python -m dev.fuzz.run --seconds $(or $(SECONDS),60)
 
-.PHONY: help venv slurm test unit bench lint fuzz
+docs: venv ## the documentation site, in build/site
+	$(BIN)/python -m dev.docs
+
+.PHONY: docs help venv slurm test unit bench lint fuzz

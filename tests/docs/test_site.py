@@ -1,0 +1,65 @@
+"""The documentation is complete, and its links hold."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+from chainwatch.config import Config
+from chainwatch.model.verdict import Cause
+from chainwatch.web.metrics import names
+from dev import docs
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_cause_is_explained() -> None:
+    text = (ROOT / "docs" / "explanation" / "verdicts.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", text, re.M) == [cause.value for cause in Cause]
+
+
+def test_the_reference_has_every_metric_and_every_key() -> None:
+    assert set(re.findall(r"^\| `(chainwatch_\w+)`", docs.metrics(), re.M)) == names()
+    text = docs.configuration()
+    for key in (*Config.model_fields, "hand_over", "url_file", "at_once", "textfile", "numeric_rollback", "each"):
+        assert f"| `{key}` |" in text
+
+
+def test_every_command_is_listed_with_its_help() -> None:
+    text = docs.commands()
+    for command in ("run", "doctor", "alert test", "install-service", "lint", "runbook", "web", "status"):
+        assert f"## {command}\n" in text
+
+
+def test_examples_in_the_documentation_are_valid_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chainwatch.config.site import Site
+
+    found = 0
+    for page in (ROOT / "docs").rglob("*.md"):
+        for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.S):
+            value = yaml.safe_load(block)
+            (Site if "forbid" in value else Config).model_validate(value)
+            found += 1
+    assert found >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("mkdocs") is None or find_spec("material") is None, reason="mkdocs-material is missing")
+def test_the_site_builds_with_strict_links_and_needs_no_other_server(tmp_path: Path) -> None:
+    assert docs.site(tmp_path) == 0
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "Keep a training run alive" in page
+    assert not re.search(r"""(?:src|<link[^>]*href)=["'](?:https?:)?//(?!squidfunk)""", page)
+    assert (tmp_path / "site" / "runbook" / "blind.html").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("mkdocs") is None or find_spec("material") is None, reason="mkdocs-material is missing")
+def test_a_broken_link_would_fail_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = docs.metrics
+    monkeypatch.setattr(docs, "metrics", lambda: original() + "\n[gone](gone.md)\n")
+    assert docs.site(tmp_path) != 0
