@@ -27,7 +27,7 @@ Tell = Callable[[str], None]
 _SCRIPT = """#!/bin/bash
 #SBATCH --job-name=night
 #SBATCH --nodes=2 --ntasks=2
-#SBATCH --qos=extra
+#SBATCH --qos=extra --no-requeue
 #SBATCH --time=1
 #SBATCH --output=logs/%x-%j.out
 srun {python} {train} --checkpoints checkpoints --resume auto \\

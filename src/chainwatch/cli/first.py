@@ -62,6 +62,7 @@ def submit_first(store: Store, state: Path, record: ChainRecord, backends: Mappi
         clock=SystemClock(),
         audit=Audit(state),
         user=getpass.getuser(),
+        uid=os.getuid(),
     )
     acting = Acting(house)
     now = house.clock.now()

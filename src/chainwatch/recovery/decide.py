@@ -81,6 +81,11 @@ def _needs_a_person(s: Situation, verdict: Verdict) -> Decision | None:
             f"{verdict.sentence}: somebody wanted it to end",
             f"`chainwatch retry {chain}` goes on; `chainwatch stop {chain}` ends the chain.",
         )
+    if verdict.outcome is Outcome.CANCELLED:
+        return Rest(
+            f"{verdict.sentence}; somebody cancelled it, whatever it had before",
+            _advice(verdict, f"`chainwatch retry {chain}` goes on; `chainwatch stop {chain}` ends the chain."),
+        )
     if verdict.cause is Cause.COMPLETED:
         return Rest(
             f"{verdict.sentence}; it looks finished, but no configured rule proves it",
@@ -176,7 +181,7 @@ def _suspect_checkpoint(s: Situation, spent: budget.Budget) -> str | None:
     """The checkpoint that all these equal failures loaded, if there is an intact one before it to try."""
     loaded = {a.resumed_from for a in spent.window}
     path = loaded.pop() if len(loaded) == 1 else None
-    if path is None or s.checkpoints is None:
+    if path is None or s.checkpoints is None or path in resume.avoided(s.history):
         return None
     older = [c for c in s.checkpoints.checkpoints if c.intact and c.path != path]
     return path if older else None

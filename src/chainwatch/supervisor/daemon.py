@@ -107,6 +107,7 @@ class Daemon:
                 clock=clock,
                 audit=Audit(Path(config.state)),
                 user=getpass.getuser(),
+                uid=os.getuid(),
                 say=decisions(),
                 observe_only=self.flags.observe_only,
             )

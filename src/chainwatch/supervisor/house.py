@@ -43,6 +43,8 @@ class House:
     clock: Clock
     audit: Audit
     user: str
+    uid: int | None = None
+    """Uid of that user: it tells whether a person cancelled their own job."""
     say: Say = silent
     observe_only: bool = False
     """`--observe`: no chain acts, whatever its mode."""

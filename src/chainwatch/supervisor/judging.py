@@ -67,6 +67,7 @@ def judge(
         else "",
         first_seen_step=attempt.step_before,
         chain_user=house.user,
+        user_uid=house.uid,
     )
     verdict = diagnose(evidence)
     if Source.ACCOUNTING not in snapshot.answered and not end.complete:
