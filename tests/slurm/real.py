@@ -54,7 +54,7 @@ class RealStage:
 
     def make_backend(self, **choices: object) -> CliBackend:
         """A backend of this cluster with deadlines that suit its short time-outs."""
-        deadlines = Deadlines(query=30, act=30, submit=8)
+        deadlines = Deadlines(query=30, act=30, submit=5)
         given = {"deadlines": deadlines, "bin_dir": str(self._programs), **choices}
         return CliBackend(self.cluster.name, str(self.cluster.conf), **given)  # type: ignore[arg-type]
 
@@ -83,8 +83,11 @@ class RealStage:
 
     def preempt(self, job_id: int) -> None:
         job = next(job for job in self.backend.queue(None) if job.job_id == job_id)
-        options = ("--qos=normal", "--exclusive", f"--nodelist={job.nodes[0]}", "--time=1")
-        self.cluster.sbatch("sleep 1", *options)
+        node = job.nodes[0]
+        others = [o for o in self.backend.queue(None) if node in o.nodes and o.state.on_nodes and o.job_id != job_id]
+        cpus = self.cluster.settings.cpus - sum(other.cpus or 1 for other in others)
+        all_of_it = ("--nodes=1", f"--nodelist={node}", f"--ntasks={cpus}")
+        self.cluster.sbatch("sleep 1", "--qos=normal", "--time=1", *all_of_it)
 
     def fail_node(self, node: str) -> None:
         # Without slurmd it stays down (ReturnToService=2 would bring it back at once); waiting for SlurmdTimeout, as
@@ -154,7 +157,8 @@ def batch_script(program: Program) -> str:
 
 
 def _main(program: Program) -> str:
-    lines = [f"trap 'kill $child 2>/dev/null; exit {code}' {name}" for name, code in program.on]
+    lines = ["trap '' TERM"] if program.deaf else []
+    lines += [f"trap 'kill $child 2>/dev/null; exit {code}' {name}" for name, code in program.on]
     if program.seconds:
         lines += [f"sleep {program.seconds} & child=$!", "wait $child"]
     lines += [f"kill -{program.killed_by} $$" if program.killed_by else f"exit {program.code}"]

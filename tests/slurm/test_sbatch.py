@@ -142,7 +142,7 @@ def test_the_call_is_what_the_submission_says_and_the_users_own_option_wins() ->
     slurm, clients = backend(sbatch=reply("1\n"))
     slurm.submit(replace(SUBMISSION, options=("--qos=extra", "--propagate=ALL"), args=("a b", "--x")))
     (call,) = clients.calls
-    assert call[1:] == ("--parsable", "--propagate=NONE", "--qos=extra", "--propagate=ALL", "/run/job.sh", "a b", "--x")
+    assert call[1:] == ("--parsable", "--propagate=CORE", "--qos=extra", "--propagate=ALL", "/run/job.sh", "a b", "--x")
 
 
 def test_nothing_of_the_daemon_is_in_the_environment_of_the_call() -> None:

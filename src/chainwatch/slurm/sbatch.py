@@ -18,13 +18,14 @@ _NOISE = re.compile(r"^\s*$|^(?:sbatch: )?(?:debug|info)\d*: ")
 def arguments(submission: Submission, cluster_options: Sequence[str]) -> list[str]:
     """sbatch's arguments without the program.
 
-    The daemon's own resource limits are not handed on: a service's small memlock breaks InfiniBand. The user's own
-    `--propagate` comes later on the line and wins.
+    The daemon's own resource limits are not handed on: a service's small memlock breaks InfiniBand. The exception is
+    the soft limit of core files: slurmd raises its own to the maximum, and a job with that limit would fill the disk
+    where one from a shell leaves none. The user's own `--propagate` comes later on the line and wins.
     """
     return [
         "--parsable",
         *cluster_options,
-        "--propagate=NONE",
+        "--propagate=CORE",
         *submission.options,
         submission.script,
         *submission.args,

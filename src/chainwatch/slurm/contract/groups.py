@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chainwatch.model.job import Job, JobState
 from chainwatch.slurm.contract.case import case
-from chainwatch.slurm.contract.look import ended, in_queue, recorded, running
+from chainwatch.slurm.contract.look import ended, in_queue, recorded, running, under_way
 from chainwatch.slurm.contract.stage import Can, Program, Stage, expect, submission
 
 
@@ -87,6 +87,60 @@ def afterany_waits_for_the_end(stage: Stage) -> None:
 
 
 @case(Can.SUBMIT)
+def afterany_waits_until_the_nodes_are_free(stage: Stage) -> None:
+    """A job with --dependency=afterany:ID does not start while that job is still COMPLETING (a singleton may)."""
+    first = stage.backend.submit(submission(stage, Program(seconds=60, deaf=True)))
+    under_way(stage, first)
+    second = stage.backend.submit(submission(stage, Program(seconds=60), f"--dependency=afterany:{first}"))
+    stage.backend.cancel(first)
+    stage.wait_until(lambda: _completing(stage, first), 10, "the first job is completing")
+
+    def successor() -> Job | None:
+        jobs = {job.job_id: job for job in stage.backend.queue(stage.user)}
+        both = first in jobs and jobs[first].state.on_nodes and jobs[second].state is not JobState.PENDING
+        expect(not both, f"the second is {jobs[second].state} while the first is {jobs.get(first)}")
+        return jobs[second] if jobs[second].state is JobState.RUNNING else None
+
+    stage.wait_until(successor, 90, "the second job runs")
+    stage.backend.cancel(second)
+
+
+@case(Can.SUBMIT, slow=True)
+def dependants_wait_for_a_requeued_job(stage: Stage) -> None:
+    """afterany and singleton wait for the next attempt of a job that is requeued, not only for the first."""
+    name = "--job-name=cw-contract-requeued"
+    first = stage.backend.submit(submission(stage, Program(seconds=120), "--requeue", name))
+    attempt = under_way(stage, first).attempt
+    after = stage.backend.submit(submission(stage, Program(), f"--dependency=afterany:{first}"))
+    single = stage.backend.submit(submission(stage, Program(), name, "--dependency=singleton"))
+    stage.backend.requeue(first)
+
+    def again() -> Job | None:
+        jobs = {job.job_id: job for job in stage.backend.queue(stage.user)}
+        for dependant in (after, single):
+            expect(jobs[dependant].state is JobState.PENDING, f"a dependant is {jobs[dependant].state}")
+        back = jobs.get(first)
+        return back if back and back.attempt != attempt and back.state is JobState.RUNNING else None
+
+    stage.wait_until(again, 240, "the first job runs again")
+    stage.backend.cancel(first)
+    stage.wait_until(lambda: ended(stage, after), 90, "the job that waited for its end ran")
+    stage.wait_until(lambda: ended(stage, single), 90, "the singleton ran")
+
+
+@case(Can.SUBMIT, slow=True)
+def dependency_on_a_forgotten_job_holds_nothing(stage: Stage) -> None:
+    """A dependency on a job that the controller has forgotten is taken as satisfied at once, whatever its kind."""
+    forgotten = stage.backend.submit(submission(stage, Program()))
+    stage.wait_until(lambda: ended(stage, forgotten), 60, "the first job ended")
+    age = stage.backend.info().min_job_age
+    stage.wait_until(lambda: in_queue(stage, forgotten) is None or None, age + 90, "the controller forgets the job")
+    for kind in ("afterany", "afterok", "afternotok"):
+        waiting = stage.backend.submit(submission(stage, Program(), f"--dependency={kind}:{forgotten}"))
+        stage.wait_until(lambda waiting=waiting: ended(stage, waiting), 60, f"the job of {kind} ran")  # type: ignore[misc]
+
+
+@case(Can.SUBMIT)
 def dependency_that_is_never_satisfied(stage: Stage) -> None:
     """A job that waits for the success of a failed job stays pending, and its reason says so."""
     first = stage.backend.submit(submission(stage, Program(code=1), "--hold"))
@@ -121,6 +175,11 @@ def _components(stage: Stage, leader: int) -> list[Job] | None:
     parts = [job for job in stage.backend.queue(stage.user) if job.het_job_id == leader]
     whole = len(parts) == 2 and all(part.state is JobState.RUNNING for part in parts)
     return sorted(parts, key=lambda part: part.job_id) if whole else None
+
+
+def _completing(stage: Stage, job_id: int) -> Job | None:
+    job = in_queue(stage, job_id)
+    return job if job is not None and job.state is JobState.COMPLETING else None
 
 
 def _hopeless(stage: Stage, job_id: int) -> Job | None:

@@ -92,7 +92,8 @@ def accounting_that_is_down_is_silence(stage: Stage) -> None:
 def authentication_that_is_down_is_silence(stage: Stage) -> None:
     """While authentication is down every question is silence and a submission is uncertain."""
     with stage.outage(Can.AUTHENTICATION_DOWN):
-        _questions_are_silent(stage, 1)
+        silent(lambda: stage.backend.queue(stage.user))
+        silent(lambda: stage.backend.job(1))
         if Can.ACCOUNTING in stage.can:
             silent(lambda: stage.backend.accounting([1]))
         _uncertain(_submitting(stage))

@@ -49,6 +49,8 @@ class Program:
     """Exit codes of short job steps that run one after the other at the beginning, .0, .1, …"""
     in_step: bool = False
     """The `seconds` are spent in one more job step, and the batch script returns what it returned."""
+    deaf: bool = False
+    """It ignores SIGTERM and dies of nothing but SIGKILL: ended early, it stays COMPLETING for a while."""
     on: tuple[tuple[str, int], ...] = ()
     """(`TERM`, 3): when this signal comes during `seconds`, end at once with this code (of the step if `in_step`)."""
 
