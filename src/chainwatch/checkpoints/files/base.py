@@ -20,13 +20,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 QUICK_BYTES = 256 << 20
 """Bytes that one quick check may read of one file; metadata of the largest real checkpoints is far below."""
 QUICK_READS = 2_000_000
-BLOCK = 1 << 20
-"""Block of a deep read: flat memory, near the speed of the file system."""
+BLOCK = 1 << 18
+"""Block of a deep read: flat memory, and a checksum finds it still in the cache of the core."""
+_free_buffers: List[memoryview] = []
+"""Buffers of deep reads that nobody uses now: a new one for each of a thousand tensors would cost more than it holds."""
 
 Identity = Tuple[int, int, int, int, int]
 """(device, inode, size, mtime_ns, ctime_ns): a file whose identity is unchanged need not be read again."""
@@ -124,16 +126,22 @@ class Reader:
         """The range in blocks of `BLOCK` bytes; each block is valid until the next is asked for."""
         if offset < 0 or length < 0 or offset + length > self.size:
             raise Broken("truncated", f"{grouped(offset + length)} bytes", f"file ends at {grouped(self.size)} bytes")
-        buffer = memoryview(bytearray(min(BLOCK, length) or 1))
+        try:
+            buffer = _free_buffers.pop()
+        except IndexError:
+            buffer = memoryview(bytearray(BLOCK))
         end = offset + length
-        while offset < end:
-            count = os.preadv(self.fd, [buffer[: min(BLOCK, end - offset)]], offset)
-            if count <= 0:
-                raise Broken("truncated", f"{grouped(self.size)} bytes", "the file became shorter while it was read")
-            if self.progress is not None:
-                self.progress(count)
-            yield buffer[:count]
-            offset += count
+        try:
+            while offset < end:
+                count = os.preadv(self.fd, [buffer[: min(BLOCK, end - offset)]], offset)
+                if count <= 0:
+                    raise Broken("truncated", f"{grouped(self.size)} bytes", "it became shorter while it was read")
+                if self.progress is not None:
+                    self.progress(count)
+                yield buffer[:count]
+                offset += count
+        finally:
+            _free_buffers.append(buffer)
 
     def changed(self) -> Optional[Fault]:
         """A fault where the file was written to since it was opened."""

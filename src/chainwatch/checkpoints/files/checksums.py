@@ -27,6 +27,16 @@ def crc32(blocks: Iterable[memoryview]) -> int:
     return value
 
 
+def crc32_combine() -> Optional[Callable[[int, int, int], int]]:
+    """The function (CRC of a, CRC of b, bytes of b) -> CRC of a + b, None where no library has it."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return None
+    found: Optional[Callable[[int, int, int], int]] = getattr(isal_zlib, "crc32_combine", None)
+    return found
+
+
 def crc32c(blocks: Iterable[memoryview]) -> int:
     """CRC-32C (Castagnoli: TF, OCDBT) of a stream, unmasked."""
     update = _crc32c_function()

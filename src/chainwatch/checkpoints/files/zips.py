@@ -15,6 +15,8 @@ MAX_DIRECTORY = 128 << 20
 """Bytes of a central directory; a million records need some 100 MB."""
 MAX_INFLATED = 4 << 30
 """Bytes that a deep check inflates beyond 20 times the file: a zip bomb is not blown up to the end."""
+PIECE = 64 << 20
+"""A larger record is read in pieces of this size by several threads, where the library can join their CRCs."""
 STORED, DEFLATED = 0, 8
 
 _EOCD = struct.Struct("<4s4H2LH")
@@ -212,7 +214,7 @@ def _zip64(extra: bytes, size: int, compressed: int, offset: int) -> Tuple[int, 
 
 def verify_records(reader: Reader, archive: Zip) -> Tuple[List[Fault], bool]:
     """Read all data and verify each CRC; (faults, whether the CRCs covered everything)."""
-    from chainwatch.checkpoints.files.checksums import crc32, in_threads
+    from chainwatch.checkpoints.files.checksums import crc32, crc32_combine, in_threads
 
     if archive.no_crc:
         for record in archive.records:
@@ -222,26 +224,36 @@ def verify_records(reader: Reader, archive: Zip) -> Tuple[List[Fault], bool]:
     bound = 20 * reader.size + MAX_INFLATED
     covered = sum(record.size for record in archive.records) <= bound
 
-    def one(record: Record) -> Optional[Fault]:
-        if record.method == STORED:
-            value = crc32(reader.blocks(record.start, record.compressed))
-            length = record.compressed
-        elif record.method == DEFLATED and covered:
-            value, length = _inflated(reader, record)
-        else:
-            return None
-        if length != record.size:
-            return Fault(
-                "structure", f"{grouped(record.size)} bytes in record {printable(record.name)}", grouped(length)
-            )
-        if value != record.crc:
-            return Fault(
-                "checksum", f"CRC {record.crc:08x} of record {printable(record.name)}", f"its bytes give {value:08x}"
-            )
-        return None
+    combine = crc32_combine()
+    pieces: List[Tuple[Record, int, int]] = []
+    for record in archive.records:
+        step = PIECE if combine is not None and record.method == STORED else max(record.compressed, 1)
+        pieces.extend((record, at, min(step, record.compressed - at)) for at in range(0, record.compressed or 1, step))
 
-    faults = [fault for fault in in_threads(one, archive.records) if fault is not None]
+    def one(piece: Tuple[Record, int, int]) -> Tuple[int, int]:
+        """(CRC, bytes) of one piece."""
+        record, at, length = piece
+        if record.method == STORED:
+            return crc32(reader.blocks(record.start + at, length)), length
+        return _inflated(reader, record) if record.method == DEFLATED and covered else (record.crc, record.size)
+
+    values: Dict[int, Tuple[int, int]] = {}
+    for (record, _, _), (value, length) in zip(pieces, in_threads(one, pieces)):
+        before = values.get(record.offset)
+        if before is not None and combine is not None:
+            value, length = combine(before[0], value, length), before[1] + length
+        values[record.offset] = (value, length)
+    faults = [fault for fault in (_compare(record, *values[record.offset]) for record in archive.records) if fault]
     return faults, covered and all(record.method in (STORED, DEFLATED) for record in archive.records)
+
+
+def _compare(record: Record, value: int, length: int) -> Optional[Fault]:
+    name = printable(record.name)
+    if length != record.size:
+        return Fault("structure", f"{grouped(record.size)} bytes in record {name}", grouped(length))
+    if value != record.crc:
+        return Fault("checksum", f"CRC {record.crc:08x} of record {name}", f"its bytes give {value:08x}")
+    return None
 
 
 def _inflated(reader: Reader, record: Record) -> Tuple[int, int]:
