@@ -59,19 +59,19 @@ def test_hostile_names_survive_the_format(store: MemoryReads) -> None:
 def test_the_number_of_series_is_bounded_and_live_chains_come_first(store: MemoryReads) -> None:
     store.rows = [chain(f"c{n:04}", ChainState.DONE if n % 10 else ChainState.RUNNING) for n in range(1000)]
     for record in store.rows:
-        count(store, Counted.PAUSES, chain=record.name)
+        count(store, Counted.HANGS, chain=record.name)
     found = samples(look(store, NOW, pulse()), max_chains=100)
     shown = {dict(labels)["chain"] for name, labels in found if name == "chainwatch_chain_state"}
     assert shown == {f"c{n:04}" for n in range(0, 1000, 10)}
     assert found["chainwatch_chains_not_shown", ()] == 900
     assert found["chainwatch_chains", (("state", "done"),)] == 900
-    assert len([1 for name, _ in found if name == "chainwatch_pauses_total"]) == 100
+    assert len([1 for name, _ in found if name == "chainwatch_hangs_total"]) == 100
     assert len(found) < 100 * 20
 
 
 def test_counters_that_this_version_does_not_know_are_left_out(store: MemoryReads) -> None:
     store.bump("mystery", {"chain": "run-a"})
-    store.bump("pauses", {"user": "x"})
+    store.bump("hangs", {"user": "x"})
     assert {name for name, _ in samples(look(store, NOW, pulse()))} == metrics.names()
 
 

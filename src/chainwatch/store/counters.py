@@ -26,7 +26,8 @@ class Counted(Enum):
         ("chain",),
         "Seconds without a live job while the chain was neither done nor paused.",
     )
-    PAUSES = ("pauses", ("chain",), "Times that a person paused the chain.")
+    COMMANDS = ("commands", ("command",), "Commands by which a person asked for something: pause, retry, stop …")
+    STEP_ERRORS = ("step_errors", ("chain",), "Turns in which chainwatch could not look after the chain.")
     HANGS = ("hangs", ("chain",), "Hangs that were seen.")
     DECISIONS = ("decisions", ("decision",), "Decisions, by kind.")
     REFUSALS = ("refusals", ("calls_for",), "Submissions that Slurm refused: wait passes, person does not.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -33,8 +34,10 @@ from chainwatch.recovery import Situation, blamed, decide
 from chainwatch.recovery.resume import avoided, choose
 from chainwatch.slurm.backend import NoInformation, Refusal, Refused
 from chainwatch.slurm.environment import EnvironmentUnusable
+from chainwatch.store.codec import decision_kind
+from chainwatch.store.counters import Counted, count
 from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus
-from chainwatch.supervisor import judging
+from chainwatch.supervisor import counting, judging
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.notices import kind_of
 from chainwatch.supervisor.readers import Place, Silent
@@ -138,7 +141,8 @@ class Acting:
             store.put_evidence(record.name, attempt.number, evidence)
             for excluded in blamed(verdict, record.name, settings.recovery.nodes, now):
                 store.exclude(excluded)
-            store.bump("attempts", {"chain": record.name, "cause": str(verdict.cause)})
+            earlier = [one for one in store.attempts(record.name) if one.number < attempt.number]
+            counting.ended(store, record.name, attempt, earlier)
             changed = store.update_chain(
                 record.name,
                 facts=facts,
@@ -174,7 +178,7 @@ class Acting:
                 what=verdict.sentence, line=verdict.root_line or "",
                 did=f"{last.number} attempts; nothing is submitted any more",
             )  # fmt: skip
-            self.house.store.add_decision(record.name, last.number, LeaveAlone(sentence), now, sentence)
+            self._write(record.name, last.number, LeaveAlone(sentence), now, sentence)
             return self.state(record, ChainState.DONE, sentence, now)
 
     # -- the decision
@@ -190,7 +194,12 @@ class Acting:
     ) -> ChainRecord:
         last = past.attempts[-1] if past.attempts else None
         settle = judging.settle_after(last.job.state, settings) if last else timedelta(0)
+        begun = self.house.clock.monotonic()
         report = self.house.readers.checkpoints(place, settle=settle)
+        if isinstance(report, RunReport):
+            for status, many in Counter(one.status.value for one in report.checkpoints).items():
+                count(self.house.store, Counted.CHECKS, many, status=status)
+            count(self.house.store, Counted.CHECK_SECONDS, self.house.clock.monotonic() - begun)
         decision = decide(
             Situation(
                 settings=settings,
@@ -208,6 +217,11 @@ class Acting:
         if isinstance(decision, (Rest, Stop)):
             return self._rest(record, decision, last, now)
         return self._decided(record, record.state, decision, number, decision.why, now)
+
+    def _write(self, chain: str, number: int | None, decision: Decision, now: datetime, sentence: str) -> None:
+        """Write down a decision; the same one again is neither written nor counted."""
+        if self.house.store.add_decision(chain, number, decision, now, sentence):
+            count(self.house.store, Counted.DECISIONS, decision=decision_kind(decision))
 
     def _wait(self, record: ChainRecord, decision: Wait, number: int | None, now: datetime) -> ChainRecord:
         same = record.state is ChainState.WAITING and record.sentence == decision.why
@@ -247,7 +261,7 @@ class Acting:
         **changes: Any,
     ) -> ChainRecord:
         with self.house.store.transaction(self.house.lease):
-            self.house.store.add_decision(record.name, number, decision, now, sentence)
+            self._write(record.name, number, decision, now, sentence)
             return self.state(record, state, sentence, now, **changes)
 
     # -- resubmission
@@ -349,7 +363,7 @@ class Acting:
         resume_file.write(resume_file.path_of(self.house.state, record.name), resume)
         sentence = f"resubmits: {decision.why}" if last else f"submits the first job: {decision.why}"
         with store.transaction(self.house.lease):
-            store.add_decision(record.name, last.number if last else None, decision, now, sentence)
+            self._write(record.name, last.number if last else None, decision, now, sentence)
             intent = submission.begin(
                 store,
                 self.house.lease,
@@ -396,12 +410,14 @@ class Acting:
         if isinstance(outcome, submission.Submitted):
             with store.transaction(self.house.lease):
                 self.expect(record, outcome.job_id, intent, now)
-                store.bump("submissions", {"chain": record.name})
+                kind = "recovery" if store.attempts(record.name, last=1) else "first"
+                count(store, Counted.SUBMISSIONS, chain=record.name, kind=kind)
                 current = store.chain(record.name) or record
                 return self.state(current, ChainState.PENDING, f"job {outcome.job_id} was submitted", now)
         if isinstance(outcome, submission.Uncertain):
             why = f"sbatch gave no answer ({outcome.why}); the job is looked up before anything else"
             return self.state(record, ChainState.RECOVERING, why, now)
+        count(store, Counted.REFUSALS, calls_for=outcome.calls_for.value)
         if outcome.calls_for is Refusal.WAIT:
             until = now + timedelta(minutes=5)
             wait = Wait(until, f"Slurm refused the job for now: {outcome.why}")
