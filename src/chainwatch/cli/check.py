@@ -10,6 +10,7 @@ import typer
 
 from chainwatch.cli import common
 from chainwatch.config import ConfigError, load, schema
+from chainwatch.supervisor.rules import RULES
 
 
 def check(
@@ -26,7 +27,7 @@ def check(
     if config is None:
         common.fail("name a configuration to check, or --schema")
     try:
-        loaded = load(config)
+        loaded = load(config, RULES)
     except ConfigError as e:
         if json:
             common.print_json({"ok": False, "problems": [asdict(p) for p in e.problems]})

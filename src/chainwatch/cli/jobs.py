@@ -25,6 +25,7 @@ from chainwatch.slurm.jobids import expand_tasks
 from chainwatch.store import ChainExists, Store
 from chainwatch.store.records import ChainRecord, Origin
 from chainwatch.supervisor.clusters import backends
+from chainwatch.supervisor.rules import RULES
 
 _OWN = re.compile(r"#CHAINWATCH\s+(.*)")
 
@@ -42,7 +43,7 @@ def submit(
 
     Exit codes: 0 submitted; 1 no such chain; 3 Slurm refused it, or nothing intact can be resumed from; 4 no answer.
     """
-    loaded = load(config).config if config is not None else None
+    loaded = load(config, RULES).config if config is not None else None
     where = Path(loaded.state) if loaded is not None and state is None else common.state_directory(state)
     with common.opened(where, create=True) as store:
         clusters = backends(loaded or Config(state=where), store)

@@ -1,7 +1,14 @@
-"""YAML as a tree that knows where each value stands, so that every complaint can name file and line."""
+"""YAML as a tree that knows where each value stands, so that every complaint can name file, line and key.
+
+YAML 1.1 reads some plain words as something else: `no` as false, `010` as eight, `22:30` as 1350, `2026-09-01` as a
+date. Here a time and a date stay the words that they are, an octal number is refused, and every other scalar keeps the
+word that was written, which `load` takes wherever a text is expected.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +16,11 @@ from typing import Any
 import yaml
 
 _MOST_NODES = 100_000
-_MOST_DEPTH = 60
-_MOST_BYTES = 8 << 20
+_MOST_DEPTH = 50
+_MOST_BYTES = 4 << 20
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = frozenset(_TAG + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "value"))
+_OCTAL = re.compile(r"[-+]?0[0-9_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +51,80 @@ class Tree:
     """One value and where it stands: a mapping, a list, or a plain value."""
 
     value: Any
-    """dict[str, Tree], list[Tree], or a scalar"""
+    """dict[str, Tree], list[Tree], or a scalar."""
     file: str
     line: int
+    key: str = ""
+    """The path of its key as written: a value that came from `defaults` says so."""
+    word: str | None = None
+    """A scalar as it is written in the file."""
+    as_word: bool = False
+    """Take the word: a text is expected here, whatever YAML made of it."""
 
     def plain(self) -> Any:
+        """The value without its places."""
         if isinstance(self.value, dict):
             return {k: v.plain() for k, v in self.value.items()}
         if isinstance(self.value, list):
             return [v.plain() for v in self.value]
-        return self.value
+        return self.word if self.as_word else self.value
 
     def at(self, path: tuple[Any, ...]) -> Tree:
-        """The value at this path, or the nearest one above it."""
+        """The value at this path. Parts that the tree does not have are passed over: the nearest value above."""
         here = self
         for part in path:
-            inner = here.value
-            known = range(len(inner)) if isinstance(inner, list) else inner if isinstance(inner, dict) else ()
-            if part in known:
-                here = inner[part]
+            if part in here:
+                here = here.value[part]
         return here
 
+    def __contains__(self, part: Any) -> bool:
+        if isinstance(self.value, list):
+            return isinstance(part, int) and 0 <= part < len(self.value)
+        return isinstance(self.value, dict) and part in self.value
 
-def read(path: Path) -> Tree:
-    """Read one YAML file. Raises ConfigError with every problem of its syntax."""
+    def scalars(self) -> Iterator[Tree]:
+        """All plain values in it."""
+        if isinstance(self.value, (dict, list)):
+            for inner in self.value.values() if isinstance(self.value, dict) else self.value:
+                yield from inner.scalars()
+        else:
+            yield self
+
+    def with_value(self, value: Any) -> Tree:
+        """Another value in the same place."""
+        return Tree(value, self.file, self.line, self.key)
+
+    def problem(self, message: str) -> Problem:
+        """A problem with this value."""
+        return Problem(self.file, self.line, self.key, message)
+
+
+def read(path: Path, problems: list[Problem]) -> Tree:
+    """Read one YAML file. What is wrong with single values is added to `problems`, and the rest is read all the same;
+    raises ConfigError where it is no YAML at all."""
+    name = str(path)
+    text = _text(path)
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return Tree({}, name, 1)
+        tree = _Builder(loader, name, problems).build(node, ())
+    except yaml.MarkedYAMLError as e:
+        mark = e.problem_mark or e.context_mark
+        raise ConfigError([Problem(name, mark.line + 1 if mark else None, "", _syntax(e, text))]) from e
+    except yaml.reader.ReaderError as e:
+        line = text.count("\n", 0, e.position) + 1
+        raise ConfigError([Problem(name, line, "", f"holds the control character U+{e.character:04X}")]) from e
+    except (RecursionError, _TooMuch) as e:
+        said = str(e) if isinstance(e, _TooMuch) else "its values are nested too deeply"
+        raise ConfigError([Problem(name, None, "", f"is no configuration: {said}")]) from e
+    if not isinstance(tree.value, dict):
+        raise ConfigError([tree.problem("keys and values are expected at the top (`chains:` …)")])
+    return tree
+
+
+def _text(path: Path) -> str:
     name = str(path)
     try:
         with path.open("rb") as f:
@@ -72,84 +132,124 @@ def read(path: Path) -> Tree:
     except OSError as e:
         raise ConfigError([Problem(name, None, "", f"cannot be read: {e.strerror}")]) from e
     if len(raw) > _MOST_BYTES:
-        raise ConfigError([Problem(name, None, "", "is larger than 8 MiB: this is no configuration")])
+        raise ConfigError([Problem(name, None, "", "is larger than 4 MiB: this is no configuration")])
     try:
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         line = raw[: e.start].count(b"\n") + 1
         raise ConfigError([Problem(name, line, "", "is not UTF-8 text here")]) from e
-    loader = yaml.SafeLoader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return Tree({}, name, 1)
-        problems: list[Problem] = []
-        tree = _Builder(loader, name, problems).build(node, ())
-    except yaml.MarkedYAMLError as e:
-        mark = e.problem_mark or e.context_mark
-        said = " ".join(x for x in (e.context, e.problem) if x)
-        if "\\t" in said or "'\t'" in said:
-            said = "a tab stands where only spaces may indent"
-        raise ConfigError([Problem(name, mark.line + 1 if mark else None, "", f"is no valid YAML: {said}")]) from e
-    except (yaml.YAMLError, RecursionError, ValueError) as e:
-        raise ConfigError([Problem(name, None, "", f"is no valid YAML: {e}")]) from e
-    finally:
-        loader.dispose()
-    if not isinstance(tree.value, dict):
-        problems.append(Problem(name, tree.line, "", "keys and values are expected at the top (`chains:` …)"))
-    if problems:
-        raise ConfigError(problems)
-    return tree
+
+
+def _syntax(error: yaml.MarkedYAMLError, text: str) -> str:
+    """What is wrong, in words for people who do not know how a YAML parser works."""
+    said = " ".join(x for x in (error.context, error.problem) if x)
+    lines = text.splitlines()
+    mark = error.problem_mark
+    line = lines[mark.line] if mark and mark.line < len(lines) else ""
+    if "\\t" in said or "'\t'" in said or re.match(r" *\t", line):
+        return "a tab indents here; YAML allows only spaces"
+    if "could not find expected ':'" in said:
+        return "is no valid YAML: a `key: value` is expected (is the colon or the blank after it missing?)"
+    if "mapping values are not allowed" in said:
+        return "is no valid YAML: a second `: ` in one line (put a text that holds one in quotes)"
+    if "did not find expected <block end>" in said or "expected <block end>" in said:
+        return "is no valid YAML: this line is indented differently from the ones it belongs to"
+    if "found undefined alias" in said:
+        return f"is no valid YAML: {error.problem}; a text that begins with * needs quotes"
+    if "single document" in said:
+        return "holds a second document (`---`): one file is one document"
+    return f"is no valid YAML: {said}"
+
+
+class _TooMuch(Exception):
+    pass
+
+
+class _Loader(yaml.SafeLoader):
+    """Stops in the middle of a file that is too much, before it is all in memory."""
+
+    _nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:
+            raise _TooMuch(f"it holds more than {_MOST_NODES} values; `each` makes many chains of few lines")
+        return super().compose_node(parent, index)
 
 
 class _Builder:
-    def __init__(self, loader: yaml.SafeLoader, name: str, problems: list[Problem]) -> None:
+    """Makes the tree of a parsed document. Nothing but plain values is made, whatever the tags say."""
+
+    def __init__(self, loader: _Loader, name: str, problems: list[Problem]) -> None:
         self._loader = loader
         self._name = name
         self._problems = problems
         self._count = 0
         self._open: set[int] = set()
 
-    def build(self, node: yaml.Node, path: tuple[str, ...]) -> Tree:
+    def build(self, node: yaml.Node, path: tuple[str, ...], line: int | None = None) -> Tree:
         self._count += 1
-        line = node.start_mark.line + 1
+        line = node.start_mark.line + 1 if line is None else line
         if self._count > _MOST_NODES or len(path) > _MOST_DEPTH:
-            raise ValueError("it expands to more values than any configuration needs (aliases in aliases?)")
+            raise _TooMuch("it expands to more values than any configuration needs (aliases in aliases?)")
         if id(node) in self._open:
-            raise ValueError(f"line {line}: an alias that holds itself")
+            raise _TooMuch(f"an alias in line {line} holds itself")
         self._open.add(id(node))
         try:
-            if isinstance(node, yaml.MappingNode):
-                return Tree(self._mapping(node, path), self._name, line)
-            if isinstance(node, yaml.SequenceNode):
-                return Tree([self.build(v, (*path, str(i))) for i, v in enumerate(node.value)], self._name, line)
+            tree = Tree(None, self._name, line, ".".join(path))
+            if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+                tree.value = self._mapping(node, path)
+            elif isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+                tree.value = [self.build(v, (*path, str(i))) for i, v in enumerate(node.value)]
+            elif isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
+                tree.value, tree.word = self._scalar(node, tree), node.value
+            else:
+                tag = node.tag.replace(_TAG, "!!")
+                self._problems.append(tree.problem(f"the tag {tag} is not allowed: plain values are enough here"))
         finally:
             self._open.discard(id(node))
-        return Tree(self._loader.construct_object(node), self._name, line)
+        return tree
+
+    def _scalar(self, node: yaml.ScalarNode, tree: Tree) -> Any:
+        kind, word = node.tag.removeprefix(_TAG), str(node.value)
+        if kind in {"timestamp", "value"} or (kind in {"int", "float"} and ":" in word):
+            return word
+        if kind == "int" and _OCTAL.fullmatch(word):
+            said = f"YAML reads {word} as an octal number: write it without the leading zero, or in quotes"
+            self._problems.append(tree.problem(said))
+            return 0
+        try:
+            return self._loader.construct_object(node)
+        except ValueError:  # `!!int x`
+            self._problems.append(tree.problem(f"{word!r} is no {kind}"))
+            return None
 
     def _mapping(self, node: yaml.MappingNode, path: tuple[str, ...]) -> dict[str, Tree]:
         found: dict[str, Tree] = {}
         merged: dict[str, Tree] = {}
         for key_node, value_node in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
-                for source in sources:
-                    inner = self.build(source, path)
-                    if isinstance(inner.value, dict):
-                        merged = {**inner.value, **merged}
+            line = key_node.start_mark.line + 1
+            if key_node.tag == _TAG + "merge":
+                merged |= {k: v for k, v in self._sources(value_node, path).items() if k not in merged}
                 continue
             # A key is what was written: `no`, `1e3` and `2024-01-01` are names here.
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else ""
-            line = key_node.start_mark.line + 1
             if not key:
                 self._problems.append(Problem(self._name, line, ".".join(path), "a key must be a plain word"))
-                continue
-            if key in found:
-                where = found[key].line
-                self._problems.append(
-                    Problem(self._name, line, ".".join((*path, key)), f"is given twice (first in line {where})")
-                )
-                continue
-            value = self.build(value_node, (*path, key))
-            found[key] = Tree(value.value, value.file, line)
+            elif key in found:
+                said = f"is given twice (first in line {found[key].line})"
+                self._problems.append(Problem(self._name, line, ".".join((*path, key)), said))
+            else:
+                found[key] = self.build(value_node, (*path, key), line)
         return {**merged, **found}
+
+    def _sources(self, node: yaml.Node, path: tuple[str, ...]) -> dict[str, Tree]:
+        """What `<<: *base` or `<<: [*a, *b]` brings; of the same key the first one counts."""
+        together: dict[str, Tree] = {}
+        for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            inner = self.build(source, path)
+            if isinstance(inner.value, dict):
+                together = {**inner.value, **together}
+            else:
+                self._problems.append(inner.problem("`<<` merges keys and values only"))
+        return together

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from chainwatch.config.alerts import Alerts
 from chainwatch.config.section import Section
-from chainwatch.config.values import Duration, ExpandedPath, ExpandedText
+from chainwatch.config.values import (
+    Duration,
+    ExpandedPath,
+    ExpandedText,
+    Moment,
+    Options,
+    Pattern,
+    StepPattern,
+    Words,
+)
 from chainwatch.config.web import Web
 from chainwatch.model.chain import Mode
 
@@ -35,6 +45,8 @@ class HandOver(StrEnum):
 
 class Checkpoints(Section):
     """Where the checkpoints are, and how the job is told which one to use."""
+
+    shorthand: ClassVar[str | None] = "directory"
 
     directory: ExpandedPath
     """Run directory that holds the checkpoints. Relative to the chain's directory."""
@@ -61,7 +73,9 @@ class Checkpoints(Section):
 class Mark(Section):
     """A line in the log that proves completion."""
 
-    pattern: str
+    shorthand: ClassVar[str | None] = "pattern"
+
+    pattern: Pattern
     """Regular expression (RE2 syntax), searched in each line."""
     count: int = Field(default=1, ge=1)
     """In how many lines it must appear: a run of 24 tasks is done when 24 say so."""
@@ -69,6 +83,8 @@ class Mark(Section):
 
 class MarkerFile(Section):
     """A file that proves completion."""
+
+    shorthand: ClassVar[str | None] = "path"
 
     path: ExpandedText
     """Path or glob, relative to the chain's directory."""
@@ -92,16 +108,6 @@ class Done(Section):
     rule: Literal["all", "any"] = "all"
     """Whether all of these must hold, or any."""
 
-    @field_validator("mark", mode="before")
-    @classmethod
-    def _mark_as_text(cls, value: Any) -> Any:
-        return {"pattern": value} if isinstance(value, str) else value
-
-    @field_validator("file", mode="before")
-    @classmethod
-    def _file_as_text(cls, value: Any) -> Any:
-        return {"path": value} if isinstance(value, str) else value
-
     @property
     def configured(self) -> bool:
         return bool(self.step or self.mark or self.file or self.outputs)
@@ -112,7 +118,7 @@ class Logs(Section):
 
     files: tuple[ExpandedText, ...] = ()
     """More log files: paths, globs, or Slurm patterns (%j, %x, …), relative to the chain's directory."""
-    progress: str | None = None
+    progress: StepPattern | None = None
     """Regular expression (RE2) with named groups `step`, and optionally `total`, `loss`, `tokens`."""
     profile: str = "auto"
     """Built-in progress profile (`hf_trainer`, `deepspeed`, `megatron`, …), or `auto`."""
@@ -134,6 +140,8 @@ class Nodes(Section):
 class Recovery(Section):
     """When to resubmit, when to wait, when to stop. Defaults say why."""
 
+    shorthand: ClassVar[str | None] = "enabled"
+
     enabled: bool = True
     """`false`: never resubmits; shown in `status`."""
     retries: int = Field(default=3, ge=0)
@@ -154,9 +162,9 @@ class Recovery(Section):
     """With another resubmitter: how long to wait for its job before acting."""
     nodes: Nodes = Nodes()
     """Exclusion of nodes."""
-    sbatch: tuple[str, ...] = ()
+    sbatch: Options = ()
     """sbatch options of recovery jobs, after the chain's own (they win): another QOS, partition, --nice."""
-    fallback_sbatch: tuple[str, ...] = ()
+    fallback_sbatch: Options = ()
     """sbatch options after `fallback_after` preemptions in a row that each cost more than they computed."""
     fallback_after: int = Field(default=3, ge=1)
     """See `fallback_sbatch`."""
@@ -170,6 +178,8 @@ class Recovery(Section):
 
 class Resubmitter(Section):
     """Who else resubmits this chain's jobs."""
+
+    shorthand: ClassVar[str | None] = "by"
 
     by: Literal["none", "site", "script"] = "none"
     """`site`: the site's own requeue service; `script`: the user's script or the framework itself."""
@@ -199,8 +209,8 @@ class Caps(Section):
     """Most attempts."""
     gpu_hours: float | None = Field(default=None, gt=0)
     """Most GPU-hours over all attempts."""
-    until: datetime | None = None
-    """No submission after this moment (with a zone, or local time)."""
+    until: Moment | None = None
+    """No submission after this moment (`2026-09-01`, `2026-09-01T18:00+02:00`; local time where no zone is given)."""
 
 
 class Chain(Section):
@@ -210,10 +220,10 @@ class Chain(Section):
     """`observe`: says what it would do. `act`: does it."""
     batch: ExpandedPath
     """The batch script, with its own #SBATCH lines."""
-    args: tuple[str, ...] = ()
-    """Arguments of the script."""
-    sbatch: tuple[str, ...] = ()
-    """Extra sbatch options, each one word (`--qos=extra`)."""
+    args: Words = ()
+    """Arguments of the script: a list, or one line that is split as a shell would."""
+    sbatch: Options = ()
+    """Extra sbatch options, each one word (`--qos=extra`), or one line that is split as a shell would."""
     directory: ExpandedPath | None = None
     """Working directory of the job; by default that of the configuration file."""
     cluster: str | None = None
@@ -240,21 +250,6 @@ class Chain(Section):
     """Names of the channels that hear of this chain; by default all."""
     template: str | None = None
     """Chains of one template form a cohort: a failure that three of them share stops all. By default the script."""
-
-    @field_validator("resubmitter", mode="before")
-    @classmethod
-    def _resubmitter_as_word(cls, value: Any) -> Any:
-        return {"by": value} if isinstance(value, str) else value
-
-    @field_validator("checkpoints", mode="before")
-    @classmethod
-    def _checkpoints_as_path(cls, value: Any) -> Any:
-        return {"directory": value} if isinstance(value, str) else value
-
-    @field_validator("recovery", mode="before")
-    @classmethod
-    def _recovery_as_switch(cls, value: Any) -> Any:
-        return {"enabled": value} if isinstance(value, bool) else value
 
     @model_validator(mode="after")
     def _fixed_hand_over_needs_no_requeue(self) -> Self:
@@ -288,7 +283,8 @@ class Config(Section):
     state: ExpandedPath = Field(default=Path("~/.local/state/chainwatch"), validate_default=True)
     """State directory (created with mode 0700): database, journal, logs."""
     database: str | None = None
-    """SQLAlchemy URL; by default SQLite in the state directory."""
+    """URL of a PostgreSQL database (`postgresql://user@host/name`); by default SQLite in the state directory. Its
+    password does not belong here: PostgreSQL reads it from ~/.pgpass or PGPASSFILE."""
     poll: Duration = timedelta(seconds=60)
     """Time between two polls; a jitter per user is added."""
     submissions_per_hour: int = Field(default=60, ge=1)
@@ -304,6 +300,21 @@ class Config(Section):
     """Metrics and the status page."""
     chains: dict[str, Chain] = Field(default_factory=dict)
     """The chains, by name (unique in one state database)."""
+
+    @field_validator("database")
+    @classmethod
+    def _no_password_in_the_open(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                parts = urlsplit(value)
+                secret = parts.password or "password=" in parts.query
+            except ValueError:
+                raise ValueError("a URL like postgresql://user@host/name is expected") from None
+            if secret:
+                raise ValueError("a password does not belong in a configuration: put it into ~/.pgpass (mode 0600)")
+            if parts.scheme.partition("+")[0] not in {"postgresql", "postgres", "sqlite"}:
+                raise ValueError("a URL like postgresql://user@host/name is expected")
+        return value
 
     @field_validator("poll")
     @classmethod

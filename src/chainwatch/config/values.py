@@ -1,17 +1,20 @@
-"""Values that people write in a configuration: durations, paths, counts of steps."""
+"""Values that people write in a configuration: durations, moments, paths, patterns, words of a command line."""
 
 from __future__ import annotations
 
 import os
 import re
-from datetime import timedelta
+import shlex
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_UNITS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+"""Milliseconds, the largest unit first."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+_LONGEST = timedelta(days=36_500)
 
 
 def parse_duration(value: Any) -> timedelta:
@@ -22,7 +25,10 @@ def parse_duration(value: Any) -> timedelta:
         text = value.strip().lower()
         parts = _PART.findall(text)
         if parts and not _PART.sub("", text).strip():
-            return timedelta(seconds=sum(float(n) * _UNITS[u] for n, u in parts))
+            milliseconds = sum(float(n) * _UNITS[u] for n, u in parts)
+            if milliseconds > _LONGEST / timedelta(milliseconds=1):
+                raise ValueError(f"{value!r} is longer than a century")
+            return timedelta(milliseconds=round(milliseconds))
         if text == "0":
             return timedelta(0)
     if value == 0 and not isinstance(value, bool):
@@ -31,32 +37,84 @@ def parse_duration(value: Any) -> timedelta:
 
 
 def show_duration(value: timedelta) -> str:
-    """The shortest way to write a duration so that `parse_duration` reads it back: `1h30m`."""
-    seconds = value.total_seconds()
-    if seconds < 1:
-        return f"{round(seconds * 1000)}ms" if seconds else "0s"
-    rest, out = round(seconds), ""
-    for unit in ("d", "h", "m", "s"):
-        size = int(_UNITS[unit])
-        if rest >= size:
+    """The shortest way to write a duration so that `parse_duration` reads it back: `1h30m`. Exact to a millisecond."""
+    rest, out = round(value / timedelta(milliseconds=1)), ""
+    for unit, size in _UNITS.items():
+        if unit != "w" and rest >= size:
             out += f"{rest // size}{unit}"
             rest %= size
-    return out
+    return out or "0s"
 
 
 def expand_path(value: Any) -> Any:
     """`~` and `$VARIABLES` expanded; an unset variable is an error rather than a path with a dollar in it."""
     if not isinstance(value, (str, os.PathLike)):
         return value
-    text = os.path.expanduser(os.path.expandvars(os.fspath(value)))
-    unset = re.search(r"\$\{?(\w+)\}?", text)
-    if unset:
-        raise ValueError(f"the environment variable {unset.group(1)} is not set")
+    text = re.sub(r"\$(?:\{(\w+)\}|(\w+))", _variable, os.fspath(value))
+    if text.startswith("~"):
+        home = os.path.expanduser(text)
+        if home == text:
+            raise ValueError(
+                f"no user {text.split('/')[0][1:]!r} is known here" if text[1:2] != "/" else "HOME is not set"
+            )
+        text = home
     if not text.strip():
-        raise ValueError("an empty path")
+        raise ValueError("a path is expected, not nothing")
     if "\0" in text:
         raise ValueError("a path cannot hold a NUL byte")
     return text
+
+
+def _variable(match: re.Match[str]) -> str:
+    name = match[1] or match[2]
+    try:
+        return os.environ[name]
+    except KeyError:
+        raise ValueError(f"the environment variable {name} is not set") from None
+
+
+def _moment(value: datetime) -> datetime:
+    """Local time where no zone is written."""
+    return value if value.tzinfo else value.astimezone()
+
+
+def _split(value: Any) -> Any:
+    """One line, split as a shell would (nothing is expanded)."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as e:
+        raise ValueError(f"the quotes in it do not match ({e})") from None
+
+
+def _options(value: tuple[str, ...]) -> tuple[str, ...]:
+    for option in value:
+        if re.match(r"--[\w-]+\s", option):
+            name, _, rest = option.partition(" ")
+            raise ValueError(f"each option is one word: {name}={rest.strip()} instead of {option!r}")
+    return value
+
+
+def _pattern(value: str) -> str:
+    import re2  # here, since a configuration that names no pattern need not load it
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(value, options)
+    except re2.error as e:
+        reason = e.args[0].decode(errors="replace") if isinstance(e.args[0], bytes) else e.args[0]
+        raise ValueError(
+            f"{value!r} is no pattern in RE2 syntax ({reason}); RE2 has no look-around and no back-references"
+        ) from None
+    return value
+
+
+def _step_pattern(value: str) -> str:
+    if "(?P<step>" not in _pattern(value):
+        raise ValueError(r"the pattern needs a group that is called step: (?P<step>\d+)")
+    return value
 
 
 Duration = Annotated[
@@ -67,6 +125,14 @@ Duration = Annotated[
         {"type": "string", "pattern": r"^\s*((\d+(\.\d+)?)\s*(ms|s|m|h|d|w)\s*)+$", "examples": ["30s", "1h30m"]}
     ),
 ]
+Moment = Annotated[datetime, AfterValidator(_moment)]
 ExpandedPath = Annotated[Path, BeforeValidator(expand_path)]
 ExpandedText = Annotated[str, BeforeValidator(expand_path)]
 """A path pattern (glob, or with Slurm's `%j`), expanded but not made a Path: a trailing slash or `**` stays."""
+Pattern = Annotated[str, AfterValidator(_pattern)]
+StepPattern = Annotated[str, AfterValidator(_step_pattern)]
+_WORDS = {
+    "anyOf": [{"type": "array", "items": {"type": ["string", "number", "boolean"]}}, {"type": "string"}],
+}
+Words = Annotated[tuple[str, ...], BeforeValidator(_split), WithJsonSchema(_WORDS)]
+Options = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_options), WithJsonSchema(_WORDS)]

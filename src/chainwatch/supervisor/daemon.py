@@ -33,6 +33,7 @@ from chainwatch.supervisor.logging import SignOfLife, decisions
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.pulsing import Companion, Companions, Pulsing
+from chainwatch.supervisor.rules import RULES
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
 from chainwatch.supervisor.workers import ProcessReaders
 
@@ -84,7 +85,7 @@ class Daemon:
     def _configured(self) -> Config:
         """The configuration, within the site's limits."""
         site = load_site()
-        config, told = apply(site, load(self.flags.config).config)
+        config, told = apply(site, load(self.flags.config, RULES).config)
         self._hosts = site.allowed_hosts
         for sentence in told:
             self.log.warning(sentence)

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from chainwatch.actions.compose import digest
 from chainwatch.checkpoints import verify
+from chainwatch.checkpoints.formats.custom import Rule
 from chainwatch.diagnosis.completion import judge_completion
 from chainwatch.evidence import LogFile, read_logs
 from chainwatch.evidence.completion import measure_completion
@@ -36,7 +37,8 @@ def checkpoints(place: Place, settle: timedelta, now: float) -> RunReport:
     except FileNotFoundError:
         return RunReport(path=path, format=None, checkpoints=(), newest_intact=None)
     wanted = None if where.format == "auto" else where.format
-    return verify(path, format=wanted, now=now, settle=settle.total_seconds())
+    custom = Rule.parse(where.custom) if where.custom is not None else None
+    return verify(path, format=wanted, now=now, settle=settle.total_seconds(), custom=custom)
 
 
 def log_files(place: Place, job: Job) -> list[str]:

@@ -1,0 +1,127 @@
+"""What pydantic found, said to people: file, line, key, what is expected, and what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from chainwatch.config import shape
+from chainwatch.config.document import Problem, Tree
+
+_SECRET = frozenset({"alerts", "web", "database"})
+"""Where somebody may have pasted a secret: values from there are not repeated."""
+
+_EXPECTED = {
+    "int_parsing": "a whole number is expected",
+    "int_type": "a whole number is expected",
+    "int_from_float": "a whole number is expected",
+    "float_parsing": "a number is expected",
+    "float_type": "a number is expected",
+    "finite_number": "a finite number is expected",
+    "bool_parsing": "true or false is expected",
+    "bool_type": "true or false is expected",
+    "string_type": "a text is expected",
+    "path_type": "a path is expected",
+    "dict_type": "keys and values are expected",
+    "model_type": "keys and values are expected",
+    "model_attributes_type": "keys and values are expected",
+    "tuple_type": "a list is expected",
+    "list_type": "a list is expected",
+    "datetime_type": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
+    "datetime_parsing": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
+    "datetime_from_date_parsing": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
+}
+_LIMITS = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most"}
+
+
+def explained(error: ValidationError, tree: Tree) -> list[Problem]:
+    """The problems behind a ValidationError of the configuration that `tree` holds, each once.
+
+    A mistake in `defaults` or in a sweep is one mistake, however many chains it reaches.
+    """
+    found: dict[tuple[str, int | None, str], list[str]] = {}
+    for item in error.errors(include_url=False):
+        path = tuple(item["loc"])
+        spot = tree.at(path)
+        key, message = spot.key, _message(dict(item), path, spot)
+        if item["type"] == "missing":
+            key = f"{key}.{path[-1]}" if key else str(path[-1])
+        said = found.setdefault((spot.file, spot.line, key), [])
+        if message not in said:
+            said.append(message)
+    problems = [Problem(*place, " or ".join(messages)) for place, messages in found.items()]
+    return sorted(problems, key=lambda p: (p.file, p.line or 0, p.key))
+
+
+def _message(item: dict[str, Any], path: tuple[Any, ...], spot: Tree) -> str:
+    kind, context = item["type"], item.get("ctx") or {}
+    if kind == "extra_forbidden":
+        return unknown_key(str(path[-1]), path[:-1])
+    if kind == "missing":
+        return "is required"
+    if kind == "value_error":
+        return str(item["msg"]).removeprefix("Value error, ")
+    if kind == "union_tag_not_found":
+        return f"needs a {str(context.get('discriminator', 'type')).strip(chr(39))}"
+    if kind == "union_tag_invalid":
+        return _choice("type", str(context["tag"]), str(context["expected_tags"]))
+    if kind in _LIMITS:
+        limit = next(context[name] for name in ("ge", "gt", "le") if name in context)
+        expected = f"{_LIMITS[kind]} {limit:g} is expected"
+    elif kind in {"literal_error", "enum"}:
+        return _choice("", _shown(spot, path), str(context["expected"]))
+    elif kind == "too_short":
+        expected = "a list with something in it is expected"
+    else:
+        expected = _EXPECTED.get(kind) or f"{item['msg'][0].lower()}{item['msg'][1:]}"
+    value = _shown(spot, path)
+    return f"{expected}, not {value}" if value else expected
+
+
+def unknown_key(key: str, path: tuple[Any, ...]) -> str:
+    """What to say of a key that does not exist at this path: the nearest one there, or where a key of that name is."""
+    known = shape.keys(shape.at(path))
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    if near:
+        return f"is not a known key; did you mean `{near[0]}`?"
+    elsewhere = list(shape.places(key))
+    inside = [p for p in elsewhere if _under(p, path)]
+    if inside or elsewhere:
+        best = min(inside or elsewhere, key=len)
+        own = [str(path[i]) if word == "NAME" and i < len(path) else word for i, word in enumerate(best)]
+        return f"is not a known key here; did you mean `{'.'.join(own)}`?"
+    return f"is not a known key; there are {', '.join(known)}" if known else "is not a known key"
+
+
+def _under(place: tuple[str, ...], path: tuple[Any, ...]) -> bool:
+    return len(place) > len(path) and all(a in {b, "NAME"} for a, b in zip(place, path, strict=False))
+
+
+def _choice(what: str, value: str, expected: str) -> str:
+    names = re.findall(r"'([^']*)'", expected)
+    said = f"{what + ': ' if what else ''}{_either(names)} is expected"
+    if value:
+        said += f", not {value}"
+    near = difflib.get_close_matches(value.strip("'\""), names, n=1, cutoff=0.6)
+    return f"{said}; did you mean `{near[0]}`?" if near else said
+
+
+def _either(names: Iterable[str]) -> str:
+    *most, last = [f"`{name}`" for name in names]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _shown(spot: Tree, path: tuple[Any, ...]) -> str:
+    """The value as it was written, in short; nothing where it may be a secret."""
+    if path and path[0] in _SECRET:
+        return ""
+    if isinstance(spot.value, dict):
+        return "keys and values"
+    if isinstance(spot.value, list):
+        return "a list"
+    text = repr(spot.value) if isinstance(spot.value, str) or spot.word is None else spot.word or "nothing"
+    return text if len(text) <= 60 else text[:57] + "…'"

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chainwatch.cli.__main__ import main
+
+
+def run(*arguments: object) -> int:
+    return main([str(a) for a in arguments])
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "c.yaml"
+    path.write_text("chains:\n  a: {batch: train.sh}\n  b: {batch: missing.sh}\n")
+    (tmp_path / "train.sh").touch()
+    return path
+
+
+def test_a_right_configuration_ends_with_0_and_warns_of_missing_scripts(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", config) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{config}: right; 2 chains\n"
+    assert err == f"warning: b: the batch script {config.parent}/missing.sh is not there\n"
+    assert run("check", config, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["ok"], said["chains"], len(said["warnings"])) == (True, ["a", "b"], 1)
+
+
+def test_a_wrong_configuration_ends_with_2_and_every_problem_on_a_line(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text("pol: 1\nchains: {a: {batch: x, mode: act, logs: {profile: 1}}}\nstat: x\n")
+    assert run("check", config) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"{config}:1: pol: is not a known key; did you mean `poll`?",
+        f"{config}:3: stat: is not a known key; did you mean `state`?",
+    ]
+    assert run("check", config, "--json") == 2
+    said = json.loads(capsys.readouterr().out)
+    assert said["ok"] is False
+    assert said["problems"][0] == {
+        "file": str(config), "line": 1, "key": "pol", "message": "is not a known key; did you mean `poll`?",
+    }  # fmt: skip
+
+
+def test_what_only_the_readers_know_is_checked_too(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text("chains:\n  a:\n    batch: x\n    logs: {profile: 1}\n")
+    assert run("check", config) == 2
+    assert "no progress profile is called '1'" in capsys.readouterr().err
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", "--schema") == 0
+    assert "defaults" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_a_missing_file_and_no_file_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", tmp_path / "none.yaml") == 2
+    assert capsys.readouterr().err == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
+    assert run("check") == 2
+    assert capsys.readouterr().err.startswith("chainwatch: name a configuration to check")
