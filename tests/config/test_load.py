@@ -234,6 +234,11 @@ def test_a_variable_that_is_not_set_and_a_user_that_does_not_exist_are_errors(de
     ]
 
 
+def test_an_address_is_no_path_and_is_not_made_one(desk: Desk) -> None:
+    [problem] = desk.chain_problems("checkpoints: s3://bucket/run\n")
+    assert problem.startswith("4: chains.a.checkpoints: a path is expected, not an address")
+
+
 def test_a_relative_configuration_is_that_of_the_working_directory(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write("chains: {a: {batch: x.sh}}")
     monkeypatch.chdir(desk.folder)

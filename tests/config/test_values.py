@@ -46,7 +46,9 @@ def test_variables_and_home_are_expanded(monkeypatch: pytest.MonkeyPatch) -> Non
     assert expand_path("a~b") == "a~b"
 
 
-@pytest.mark.parametrize("text", ["", "  ", "$NO_SUCH_VARIABLE", "${NO_SUCH_VARIABLE}/x", "~nosuchuser", "a\0b"])
+@pytest.mark.parametrize(
+    "text", ["", "  ", "$NO_SUCH_VARIABLE", "${NO_SUCH_VARIABLE}/x", "~nosuchuser", "a\0b", "s3://b/x"]
+)
 def test_a_path_that_would_lead_elsewhere_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         expand_path(text)

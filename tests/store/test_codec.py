@@ -20,13 +20,15 @@ from chainwatch.store.codec import decision_class, decision_kind, decode, dumps,
 from chainwatch.store.records import ChainRecord, Intent, Lease, Move, Notice
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates and NUL too
+KEYS = st.text(max_size=8)  # our own words, never bytes from outside
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=5,
 )
 st.register_type_strategy(str, TEXT)
 st.register_type_strategy(datetime, st.datetimes(timezones=st.just(UTC)))
+st.register_type_strategy(Mapping, lambda kind: st.dictionaries(KEYS, st.from_type(get_args(kind)[1]), max_size=3))
 st.register_type_strategy(timedelta, st.timedeltas(timedelta(0), timedelta(days=9999)))
 
 
@@ -34,7 +36,7 @@ def values_of(kind: type[Any]) -> st.SearchStrategy[Any]:
     """Any instance, with JSON where a field is an open mapping (which the types leave open)."""
     open_mappings = {name for name, hint in get_type_hints(kind).items() if hint == Mapping[str, Any]}
     names = {f.name for f in fields(kind)}
-    return st.builds(kind, **{name: st.dictionaries(TEXT, JSON_VALUES, max_size=3) for name in open_mappings & names})
+    return st.builds(kind, **{name: st.dictionaries(KEYS, JSON_VALUES, max_size=3) for name in open_mappings & names})
 
 
 KINDS = [Attempt, ChainRecord, Evidence, ExcludedNode, Intent, Job, Lease, Move, Notice, Verdict, *get_args(Decision)]

@@ -26,8 +26,9 @@ def doctor(
     from chainwatch.config import load
     from chainwatch.doctor import Level, Patient, asker, examine
     from chainwatch.model.clock import SystemClock
+    from chainwatch.supervisor.rules import RULES
 
-    loaded = None if config is None else load(config).config
+    loaded = None if config is None else load(config, RULES).config
     patient = Patient(
         asker(loaded), SystemClock().now(), getpass.getuser(), Path.home(), loaded, environment=dict(os.environ)
     )

@@ -25,8 +25,9 @@ def reload(
     """
     if config is not None:
         from chainwatch.config import load
+        from chainwatch.supervisor.rules import RULES
 
-        load(config)
+        load(config, RULES)
     with opened(state) as store:
         lease = store.lease()
     if lease is None or not lease.holder or lease.until <= now():

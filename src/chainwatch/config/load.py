@@ -176,7 +176,7 @@ def _absolute(tree: Tree, annotation: Any, folder: Path) -> Tree:
         )
     if not isinstance(tree.value, str) or not shape.is_path(annotation) or not tree.value.strip():
         return tree
-    if tree.value.startswith(("~", "$")) or tree.value in _words(annotation):
+    if tree.value.startswith(("~", "$")) or "://" in tree.value or tree.value in _words(annotation):
         return tree
     path = tree.with_value(os.path.normpath(folder / tree.value))
     path.word = tree.word

@@ -60,6 +60,8 @@ def expand_path(value: Any) -> Any:
         text = home
     if not text.strip():
         raise ValueError("a path is expected, not nothing")
+    if "://" in text:
+        raise ValueError("a path is expected, not an address (mount an object store, or name its local copy)")
     if "\0" in text:
         raise ValueError("a path cannot hold a NUL byte")
     return text

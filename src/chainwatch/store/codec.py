@@ -1,8 +1,8 @@
 """The house's frozen dataclasses to JSON and back.
 
-Strings go through as they are, lone surrogates included (a path or a log line that is not UTF-8 keeps its bytes), and
-so do `nan` and `inf` (a loss may be either). A field that was added later takes its default when an older document is
-read; a field that an older program does not know is ignored.
+Strings go through as they are, lone surrogates included (a path or a log line that is not UTF-8 keeps its bytes; keys
+of mappings are our own words), and so do `nan` and `inf` (a loss may be either). A field that was added later takes its
+default when an older document is read; a field that an older program does not know is ignored.
 """
 
 from __future__ import annotations
