@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -165,6 +166,20 @@ def test_scripts_and_channels_are_examined(config: Config, tmp_path: Path) -> No
     assert "problem the host of alert channel down cannot be reached" in told
     assert "chmod 600" in told
     assert "verysecret" not in told
+
+
+def test_the_sites_word_is_told(config: Config, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "etc/chainwatch").mkdir(parents=True)
+    (root / "etc/chainwatch/PAUSE").write_text("maintenance")
+    (root / "etc/chainwatch/site.yaml").write_text("poll_at_least: 5m\n")
+    one = patient(Slurm(), config, root)
+    one.site_owner = os.geteuid()
+    findings = found(one)
+    assert "maintenance" in findings["site_pause"].what
+    assert "poll is 5m" in findings["site"].what
+    (root / "etc/chainwatch/site.yaml").write_text("poll_at_least: soon\n")
+    assert found(one)["site"].level is Level.PROBLEM
 
 
 def test_other_instances_are_noticed_by_their_jobs(config: Config) -> None:

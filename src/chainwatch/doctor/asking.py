@@ -29,6 +29,8 @@ class Patient:
     environment: Mapping[str, str] = field(default_factory=dict)
     slurm: dict[str, str] = field(default_factory=dict)
     """`scontrol show config`, once the cluster's check has read it."""
+    site_owner: int = 0
+    """Whose file the site's limits must be."""
     root: Path = Path("/")
     """Where the machine's files are; tests put others in their place."""
 

@@ -23,6 +23,7 @@ CHECKS: tuple[Check, ...] = (
     machine.lingering,
     machine.login_nodes,
     machine.sendmail,
+    setup.site,
     setup.scripts,
     setup.channels,
     setup.instances,

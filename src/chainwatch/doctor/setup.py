@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from chainwatch.config.alerts import WebChannel
 from chainwatch.config.secrets import SecretUnusable
+from chainwatch.config.site import PAUSE_FILE, SITE_FILE, SiteError, apply, load_site, pause_reason
 from chainwatch.doctor.asking import Patient
 from chainwatch.doctor.finding import Finding, Level
 from chainwatch.doctor.lint import Site, lint
@@ -54,6 +55,21 @@ def site_of(patient: Patient) -> Site:
         kill_on_bad_exit=None if "KillOnBadExit" not in slurm else slurm["KillOnBadExit"] == "1",
         requeue=None if "JobRequeue" not in slurm else slurm["JobRequeue"] == "1",
     )
+
+
+def site(patient: Patient) -> Iterator[Finding]:
+    """The site's limits, and what they take from this configuration."""
+    try:
+        limits = load_site(patient.root / SITE_FILE.relative_to("/"), owner=patient.site_owner)
+    except SiteError as error:
+        yield Finding("site", Level.PROBLEM, str(error), "The daemon does not start.", "See the sentence above.")
+        return
+    if reason := pause_reason(patient.root / PAUSE_FILE.relative_to("/")):
+        yield Finding(
+            "site_pause", Level.PROBLEM, f"the site has paused every action: {reason}", "Nothing is submitted.", "Wait."
+        )
+    for sentence in apply(limits, patient.config)[1] if patient.config else ():
+        yield Finding("site", Level.ADVICE, sentence, "The site's word stands above yours.", "Change it to match.")
 
 
 def channels(patient: Patient) -> Iterator[Finding]:
