@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import glob
 import os
-import tempfile
 from datetime import datetime
 from pathlib import Path
 
+from chainwatch.actions import whole
 from chainwatch.model.checkpoint import Checkpoint
 from chainwatch.store import Store
 from chainwatch.store.records import Move
@@ -63,9 +63,13 @@ def mend_pointer(store: Store, run: str, newest: Checkpoint, chain: str | None, 
     if newest.format in {"megatron", "nanotron"} and newest.step is not None:
         content = str(newest.step)
     try:
-        before = Path(path).read_text(errors="surrogateescape") if os.path.lexists(path) else ""
+        before = Path(path).read_text() if os.path.lexists(path) else ""
     except OSError as e:
         raise MoveError(f"{path} cannot be read: {e.strerror}") from e
+    except UnicodeDecodeError as e:
+        raise MoveError(f"{path} is no text: it stays as it is") from e
+    if os.path.islink(path):
+        raise MoveError(f"{path} is a symbolic link: it stays as it is")
     if before.strip() == content:
         return None
     move = store.plan_move(chain, "pointer", path, content, before, why, now)
@@ -78,37 +82,67 @@ def restore(store: Store, path: str, now: datetime) -> list[Move]:
     Raises MoveError where there is nothing to undo, or where undoing would overwrite something.
     """
     wanted = os.path.abspath(path)
-    moves = [m for m in store.moves(state="made") if wanted in {m.path, m.target, os.path.dirname(m.path)}]
+    made = store.moves(state="made")
+    moves = [m for m in made if wanted in {m.path, m.target, os.path.dirname(m.path)}]
+    moves = moves or [m for m in made if m.path.startswith(f"{wanted}.")]  # the files of a prefix
+    newest = {m.path: m.id for m in moves if m.kind == "set_aside"}
+    moves = [m for m in moves if newest.get(m.path, m.id) == m.id]
     if not moves:
         raise NothingToUndo(f"nothing that chainwatch moved or mended is known at {wanted}")
     for move in reversed(moves):
         if move.kind == "set_aside":
             if os.path.lexists(move.path):
                 raise MoveError(f"{move.path} exists again: it would be overwritten; move it away first")
-            _rename(move.target, move.path)
+            _reversed(move)
         else:
-            now_there = Path(move.path).read_text(errors="surrogateescape") if os.path.lexists(move.path) else ""
+            now_there = Path(move.path).read_text(errors="replace") if os.path.lexists(move.path) else ""
             if now_there.strip() != move.target:
                 raise MoveError(f"{move.path} was changed since ({now_there.strip()[:80]!r}): left as it is")
-            if move.before:
-                _write(move.path, move.before)
-            else:
-                os.unlink(move.path)
+            _reversed(move)
         store.mark_move(move.id, "undone", now)
     return moves
 
 
+def _reversed(move: Move) -> None:
+    try:
+        if move.kind == "set_aside":
+            _rename(move.target, move.path)
+        elif move.before:
+            _write(move.path, move.before)
+        else:
+            os.unlink(move.path)
+    except OSError as e:
+        raise MoveError(f"{move.path} could not be changed back: {e.strerror or e}") from e
+
+
 def settle(store: Store, now: datetime) -> list[Move]:
-    """After a crash: planned moves are found made or not by looking, and journaled so."""
+    """After a crash: planned moves are found made or not by looking, and journaled so. Where the storage cannot tell
+    now, they stay planned."""
     settled = []
     for move in store.moves(state="planned"):
-        if move.kind == "set_aside":
-            made = os.path.lexists(move.target) and not os.path.lexists(move.path)
-        else:
-            made = os.path.lexists(move.path) and Path(move.path).read_text(errors="replace").strip() == move.target
+        try:
+            made = _was_made(move)
+        except OSError:
+            continue
         store.mark_move(move.id, "made" if made else "undone", now)
         settled.append(move)
     return settled
+
+
+def _was_made(move: Move) -> bool:
+    there = _exists(move.path)
+    if move.kind == "set_aside":
+        return not there and _exists(move.target)
+    return there and Path(move.path).read_text(errors="replace").strip() == move.target
+
+
+def _exists(path: str) -> bool:
+    """As `os.path.lexists`, but a storage that fails is an OSError, not an absence."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _make(store: Store, move: Move, now: datetime) -> Move:
@@ -134,17 +168,7 @@ def _rename(source: str, target: str) -> None:
 def _write(path: str, content: str) -> None:
     """Replace the file as a whole, with the mode that it had."""
     mode = os.stat(path).st_mode & 0o7777 if os.path.exists(path) else 0o644
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".chainwatch-")
-    try:
-        with os.fdopen(handle, "w", errors="surrogateescape") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    whole.write(Path(path), os.fsencode(content), mode)
 
 
 def _free(path: str) -> str:

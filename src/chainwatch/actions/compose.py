@@ -34,15 +34,17 @@ class Order:
     extra: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
     """Checkpoints that `chainwatch latest` must not pick in this job."""
-    previous_id: int | None = None
-    """The job before, if the controller still remembers it: the next one starts only after it is gone."""
+    previous: str | None = None
+    """The job before, as people call it (`123`, `123_4`: the raw id of an array's last task means the whole array), if
+    the controller still remembers it: the next one starts only after it is gone."""
     singleton: bool = False
     """The job name is unique to the chain, so that Slurm itself keeps two of them apart."""
     first: bool = False
     """First job of the chain: the user's own dependency still holds."""
     array_task: str | None = None
+    job_name: str | None = None
+    """The name that Slurm gives a job by itself, where the script that is handed to it bears another one."""
     umask: int = 0o022
-    clusters: str | None = None
 
 
 def compose(settings: Chain, order: Order) -> Submission:
@@ -53,7 +55,7 @@ def compose(settings: Chain, order: Order) -> Submission:
     """
     given = sbatch.parse([*settings.sbatch, *order.extra]).options
     in_script = sbatch.script_options(order.script_text)
-    words = list(sbatch.without(given, "comment", "dependency", "exclude", "parsable"))
+    words = list(sbatch.without(given, "comment", "dependency", "exclude", "export", "parsable"))
     words.append(f"--comment={join(_effective(in_script, given, 'comment'), order.tag)}")
     dependency = _dependency(order, _effective(in_script, given, "dependency"))
     if dependency is not None:
@@ -63,12 +65,17 @@ def compose(settings: Chain, order: Order) -> Submission:
         words.append(f"--exclude={exclude}")
     if order.array_task is not None:
         words.append(f"--array={order.array_task}")
+    if order.job_name is not None and _effective(in_script, given, "job-name") is None:
+        words.append(f"--job-name={order.job_name}")
     environment = dict(order.environment)
-    environment[CHAIN] = order.tag.chain
-    environment[RESUME_FILE] = order.resume_file
+    ours = {CHAIN: order.tag.chain, RESUME_FILE: order.resume_file}
     environment.pop(AVOID, None)
     if order.avoid:
-        environment[AVOID] = ":".join(order.avoid)
+        ours[AVOID] = ":".join(order.avoid)
+    environment |= ours
+    export = _exporting(_effective(in_script, given, "export"), ours)
+    if export is not None:
+        words.append(f"--export={export}")
     args = list(settings.args)
     where = settings.checkpoints
     if where is not None:
@@ -115,18 +122,29 @@ def _dependency(order: Order, own: str | None) -> str | None:
     """Joined by commas, which means that all must hold.
 
     Once the first job has started, the user's own dependency was satisfied; its predecessor may since be purged, and
-    sbatch refuses a dependency on a job that nobody remembers. An own alternative (`?`) cannot be joined and is kept.
+    sbatch refuses a dependency on a job that nobody remembers. `singleton` alone names no job, and so holds for every
+    job of the chain. An own alternative (`?`) cannot be joined and is kept.
     """
     if order.first and own and "?" in own:
         return own
-    parts = [own] if order.first and own else []
-    if order.previous_id is not None:
-        parts.append(f"afterany:{order.previous_id}")
-    if order.singleton and (own is None or "singleton" not in parts):
+    wanted = own.split(",") if own and "?" not in own else []
+    parts = [p for p in wanted if order.first or p == "singleton"]
+    if order.previous is not None:
+        parts.append(f"afterany:{order.previous}")
+    if order.singleton and "singleton" not in parts:
         parts.append("singleton")
     if parts:
         return ",".join(parts)
     return "" if own else None
+
+
+def _exporting(own: str | None, ours: Mapping[str, str]) -> str | None:
+    """The user's own `--export` with our variables in it, which `NONE` and a list would drop. A list behaves as NONE
+    does otherwise: both load the user's login environment (sbatch.c, `env_merge_filter`)."""
+    if own is None or own.upper() in {"ALL", "NIL"}:
+        return own
+    names = [] if own.upper() == "NONE" else [own]
+    return ",".join([*names, *ours])
 
 
 def _joined(own: str | None, nodes: tuple[str, ...]) -> str:

@@ -27,6 +27,20 @@ _FLAGS = frozenset(
 )
 _OPTIONAL = frozenset({"exclusive", "get-user-env", "nice", "no-kill", "propagate", "resv-ports", "stepmgr"})
 """Long options whose value is optional, so only ever attached by `=`."""
+_VALUED = frozenset(
+    re.findall(
+        r"[\w-]+",
+        """account acctg-freq array batch bb bbf begin chdir cluster clusters cluster-constraint comment constraint
+        container container-id core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
+        dependency distribution error exclude export export-file extra extra-node-info gid gpu-bind gpu-freq gpus
+        gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint input job-name kill-on-invalid-dep licenses
+        mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu network nodefile nodelist nodes ntasks
+        ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket oom-kill-step open-mode output partition
+        power prefer priority profile qos reservation resources segment signal sockets-per-node switches
+        thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid wait-for-switch wckey workdir
+        wrap""",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,7 @@ def _one(words: Sequence[str], index: int) -> tuple[int, Option]:
     word = words[index]
     if word.startswith("--"):
         name, equals, value = word[2:].partition("=")
+        name = _full(name)
         if equals:
             return 1, Option(name, value, (word,))
         if name in _FLAGS or name in _OPTIONAL:
@@ -89,6 +104,15 @@ def _one(words: Sequence[str], index: int) -> tuple[int, Option]:
     if len(word) > 2:
         return 1, Option(name, word[2:].removeprefix("="), (word,))
     return _with_next(words, index, name)
+
+
+def _full(name: str) -> str:
+    """The option that an unambiguous beginning of its name means (getopt_long): `--comm=x` is a comment too."""
+    every = _FLAGS | _OPTIONAL | _VALUED
+    if name in every or name.startswith("cw-"):
+        return name
+    meant = [known for known in every if known.startswith(name)]
+    return meant[0] if len(meant) == 1 else name
 
 
 def _with_next(words: Sequence[str], index: int, name: str) -> tuple[int, Option]:

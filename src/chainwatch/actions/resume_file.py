@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
+
+from chainwatch.actions import whole
 
 
 def path_of(state: Path, chain: str) -> Path:
@@ -17,17 +18,12 @@ def write(path: Path, checkpoint: str | None) -> bool:
 
     Replaced as a whole: a job that starts in between reads the old or the new one, never half of it.
     """
-    content = f"{checkpoint}\n" if checkpoint else ""
+    content = os.fsencode(f"{checkpoint}\n") if checkpoint else b""
     try:
-        if path.read_text(errors="surrogateescape") == content:
+        if path.read_bytes() == content:
             return False
     except OSError:
         pass
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-    with os.fdopen(handle, "w", errors="surrogateescape") as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(temporary, path)
+    whole.write(path, content)
     return True

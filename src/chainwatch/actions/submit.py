@@ -10,7 +10,7 @@ absent: only then is the same intent submitted again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -61,9 +61,19 @@ def begin(
 
 
 def carry_out(
-    store: Store, lease: Lease | None, audit: Audit, backend: Backend, intent: Intent, now: datetime
+    store: Store,
+    lease: Lease | None,
+    audit: Audit,
+    backend: Backend,
+    intent: Intent,
+    now: datetime,
+    submitted: Callable[[Intent, int], None],
 ) -> Outcome:
-    """Call sbatch for an open intent, and record what came of it."""
+    """Call sbatch for an open intent, and record what came of it.
+
+    `submitted` writes down whatever else follows from the job's id, in the commit that closes the intent: a closed
+    intent whose job nobody looks for would be a lost job.
+    """
     submission = _submission(intent.payload)
     intent = store.mark_tried(lease, intent, now)
     audit.note(
@@ -83,7 +93,9 @@ def carry_out(
         return RefusedBySlurm(str(e), e.calls_for)
     except NoInformation as e:
         return Uncertain(str(e))
-    store.close_intent(lease, intent, IntentStatus.DONE, now, job_id=job_id)
+    with store.transaction(lease):
+        store.close_intent(lease, intent, IntentStatus.DONE, now, job_id=job_id)
+        submitted(intent, job_id)
     return Submitted(job_id)
 
 

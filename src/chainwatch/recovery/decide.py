@@ -41,9 +41,9 @@ def decide(s: Situation) -> Decision:
         return _limits(s) or _resubmit(s, "first job of the chain")
     verdict = last.verdict
     assert verdict is not None
-    if verdict.outcome is Outcome.DONE:
-        return LeaveAlone(f"the chain is done: {verdict.sentence}")
     asked = s.history.retried_at is not None and (last.ended is None or last.ended <= s.history.retried_at)
+    if verdict.outcome is Outcome.DONE and not (asked and verdict.assumed):
+        return LeaveAlone(f"the chain is done: {verdict.sentence}")
     if not s.settings.recovery.enabled:
         if asked:
             return _limits(s) or _resubmit(s, "a person asked for it")

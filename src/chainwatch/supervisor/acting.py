@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from chainwatch.actions import aside, compose, resume_file
+from chainwatch.actions import aside, compose, kept, resume_file
 from chainwatch.actions import submit as submission
 from chainwatch.actions.tag import Tag, find, new_token, short_instance
 from chainwatch.alerts.message import body
@@ -34,9 +34,10 @@ from chainwatch.recovery import Situation, blamed, decide
 from chainwatch.recovery.resume import avoided, choose
 from chainwatch.slurm.backend import NoInformation, Refusal, Refused
 from chainwatch.slurm.environment import EnvironmentUnusable
+from chainwatch.store import IntentOpen
 from chainwatch.store.codec import decision_kind
 from chainwatch.store.counters import Counted, count
-from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus
+from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus, Origin
 from chainwatch.supervisor import counting, judging
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.notices import kind_of
@@ -112,9 +113,10 @@ class Acting:
             now,
         )
 
-    def expect(self, record: ChainRecord, job_id: int, intent: Intent, now: datetime) -> None:
+    def expect(self, chain: str, job_id: int, intent: Intent, now: datetime) -> None:
         """A job was submitted: from now on it is looked for. Inside the caller's transaction."""
-        current = self.house.store.chain(record.name) or record
+        current = self.house.store.chain(chain)
+        assert current is not None, "an intent belongs to a chain"
         expected = {
             "job_id": job_id,
             "since": now.isoformat(),
@@ -122,10 +124,10 @@ class Acting:
             "resume": intent.payload.get("resume"),
             "digest": intent.payload.get("digest", ""),
         }
-        facts = {**current.facts, "expected": expected}
+        facts = {k: v for k, v in current.facts.items() if k != "refused_until"} | {"expected": expected}
         if isinstance(array := facts.get("array"), Mapping):
             facts["array"] = {**array, "id": job_id}
-        self.house.store.update_chain(record.name, facts=facts)
+        self.house.store.update_chain(chain, facts=facts)
 
     # -- after an attempt
 
@@ -260,6 +262,8 @@ class Acting:
         now: datetime,
         **changes: Any,
     ) -> ChainRecord:
+        if record.state is state and record.sentence == sentence:
+            return self.state(record, state, sentence, now, **changes)  # said already
         with self.house.store.transaction(self.house.lease):
             self._write(record.name, number, decision, now, sentence)
             return self.state(record, state, sentence, now, **changes)
@@ -322,10 +326,11 @@ class Acting:
         if backend is None:
             return self.state(record, ChainState.WAITING, f"the cluster {record.cluster} is not configured", now)
         try:
-            script = (
-                record.pinned_script if settings.script == "pinned" and record.pinned_script else str(settings.batch)
-            )
+            pinned = settings.script == "pinned"
+            script = record.pinned_script if pinned and record.pinned_script else str(settings.batch)
             text = self.house.read_script(script)
+            if pinned and not record.pinned_script:
+                script = str(kept.keep(self.house.state, record.name, text))
         except OSError as e:
             problem = f"the batch script {settings.batch} cannot be read: {e.strerror}"
             return self._rest(
@@ -343,10 +348,11 @@ class Acting:
         tag = Tag(short_instance(store.instance), record.name, new_token())
         resume = compose.resume_path(decision.resume)
         array = record.facts.get("array")
+        shown = text.decode(errors="replace")
         order = compose.Order(
             tag=tag,
             script=script,
-            script_text=text.decode(errors="replace"),
+            script_text=shown,
             directory=place.directory,
             environment=dict(environment),
             resume=decision.resume,
@@ -354,15 +360,18 @@ class Acting:
             exclude=decision.exclude,
             extra=decision.extra,
             avoid=tuple(sorted(avoided(past))),
-            previous_id=_remembered(last, jobs),
-            singleton=compose.job_name(settings, text.decode(errors="replace")) == record.name,
+            previous=_remembered(last, jobs),
+            singleton=record.origin is Origin.CONFIG and compose.job_name(settings, shown) == record.name,
             first=last is None or last.job.start is None,
             array_task=str(array["task"]) if isinstance(array, Mapping) and array.get("task") is not None else None,
+            job_name=os.path.basename(str(settings.batch)) if script != str(settings.batch) else None,
         )
         sbatch = compose.compose(settings, order)
         resume_file.write(resume_file.path_of(self.house.state, record.name), resume)
         sentence = f"resubmits: {decision.why}" if last else f"submits the first job: {decision.why}"
         with store.transaction(self.house.lease):
+            if self.house.lease is None and any(i.status is IntentStatus.DONE for i in store.intents(record.name)):
+                raise IntentOpen(f"{record.name} was submitted a moment ago: `chainwatch status` shows its job")
             self._write(record.name, last.number if last else None, decision, now, sentence)
             intent = submission.begin(
                 store,
@@ -378,7 +387,7 @@ class Acting:
                 },
                 now,
             )
-            record = store.update_chain(record.name, script_digest=digest)
+            record = store.update_chain(record.name, script_digest=digest, pinned_script=script if pinned else "")
             if last is not None and last.ours and not any(a.ours and a.number < last.number for a in past.attempts):
                 self.owe(
                     record, "first-recovery", "info", f"{record.name}: first recovery", now,
@@ -401,19 +410,22 @@ class Acting:
         return outcome.why if isinstance(outcome, submission.Uncertain) else None
 
     def _carry_out(self, intent: Intent, backend: Any, now: datetime) -> submission.Outcome:
-        return submission.carry_out(self.house.store, self.house.lease, self.house.audit, backend, intent, now)
+        def submitted(intent: Intent, job_id: int) -> None:
+            self.expect(intent.chain, job_id, intent, now)
+            kind = "recovery" if self.house.store.attempts(intent.chain, last=1) else "first"
+            count(self.house.store, Counted.SUBMISSIONS, chain=intent.chain, kind=kind)
+
+        return submission.carry_out(
+            self.house.store, self.house.lease, self.house.audit, backend, intent, now, submitted
+        )
 
     def _after_try(
         self, record: ChainRecord, intent: Intent, outcome: submission.Outcome, now: datetime
     ) -> ChainRecord:
         store = self.house.store
         if isinstance(outcome, submission.Submitted):
-            with store.transaction(self.house.lease):
-                self.expect(record, outcome.job_id, intent, now)
-                kind = "recovery" if store.attempts(record.name, last=1) else "first"
-                count(store, Counted.SUBMISSIONS, chain=record.name, kind=kind)
-                current = store.chain(record.name) or record
-                return self.state(current, ChainState.PENDING, f"job {outcome.job_id} was submitted", now)
+            current = store.chain(record.name) or record
+            return self.state(current, ChainState.PENDING, f"job {outcome.job_id} was submitted", now)
         if isinstance(outcome, submission.Uncertain):
             why = f"sbatch gave no answer ({outcome.why}); the job is looked up before anything else"
             return self.state(record, ChainState.RECOVERING, why, now)
@@ -421,7 +433,9 @@ class Acting:
         if outcome.calls_for is Refusal.WAIT:
             until = now + timedelta(minutes=5)
             wait = Wait(until, f"Slurm refused the job for now: {outcome.why}")
-            return self._decided(record, ChainState.WAITING, wait, None, wait.why, now, wait_until=until)
+            current = store.chain(record.name) or record
+            facts = {**current.facts, "refused_until": until.isoformat()}
+            return self._decided(record, ChainState.WAITING, wait, None, wait.why, now, wait_until=until, facts=facts)
         stop = Stop(f"Slurm refused the job: {outcome.why}", f"mend it, then `chainwatch retry {record.name}`.")
         attempts = store.attempts(record.name, last=1)
         return self._rest(record, stop, attempts[-1] if attempts else None, now)
@@ -504,11 +518,11 @@ class Acting:
         self.house.say(f"our own pending job {job.shown_id} is cancelled: {why}", record, {})
 
 
-def _remembered(last: Attempt | None, jobs: Sequence[Job]) -> int | None:
-    """The last job's id, if the controller still lists it: sbatch refuses a dependency on a purged job."""
-    if last is None:
+def _remembered(last: Attempt | None, jobs: Sequence[Job]) -> str | None:
+    """The last job, if the controller still lists it: sbatch refuses a dependency on a purged job."""
+    if last is None or not any(j.job_id == last.job.job_id for j in jobs):
         return None
-    return last.job.job_id if any(j.job_id == last.job.job_id for j in jobs) else None
+    return last.job.shown_id if last.job.array_task is not None else str(last.job.job_id)
 
 
 def _most(a: int | None, b: int | None) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from chainwatch.actions import submit as submission
@@ -29,6 +29,8 @@ from chainwatch.supervisor.readers import Place, Silent
 
 VANISHED_ALERT = timedelta(minutes=15)
 """How long a job may be in neither squeue nor sacct before a person is told; it is asked for all the same."""
+CLOCKS_DIFFER = timedelta(minutes=10)
+"""A job that was submitted this long before our sbatch is an older one of the same id."""
 CHECKING_BOUND = timedelta(minutes=5)
 """How long an end may stay unjudged because files or accounting do not answer."""
 STEPS_BOUND = timedelta(minutes=2)
@@ -117,7 +119,7 @@ class ChainStep:
         if isinstance(answer, submission.Found):
             with store.transaction(lease):
                 store.close_intent(lease, intent, IntentStatus.DONE, now, job_id=answer.job.job_id, note="found again")
-                self.acting.expect(record, answer.job.job_id, intent, now)
+                self.acting.expect(record.name, answer.job.job_id, intent, now)
             self.house.say(f"job {answer.job.shown_id} of a doubtful submission was found and adopted", record, {})
             return None
         if isinstance(answer, submission.StillOpen):
@@ -145,20 +147,16 @@ class ChainStep:
             known = next((a for a in attempts if a.job.attempt == job.attempt), None)
             if known is not None and known.ended is not None:
                 continue
-            tag = find(job.comment)
-            attempt = history.met(attempts, job, record, ours=tag is not None and tag.chain == record.name)
-            if known is None and isinstance(expected := record.facts.get("expected"), Mapping):
-                attempt = replace(
-                    attempt,
-                    resumed_from=expected.get("resume"),
-                    script_digest=str(expected.get("digest") or attempt.script_digest),
-                )
-            if known is not None and attempt == known:
-                continue
+            attempt = history.met(attempts, job, record, ours=_ours(job, record))
             changes: dict[str, Any] = {}
             expected = record.facts.get("expected")
             if isinstance(expected, Mapping) and expected.get("job_id") in {job.job_id, job.array_job_id}:
                 changes["facts"] = {k: v for k, v in record.facts.items() if k not in {"expected", "vanished_since"}}
+                if known is None:
+                    digest = str(expected.get("digest") or attempt.script_digest)
+                    attempt = replace(attempt, resumed_from=expected.get("resume"), script_digest=digest)
+            if known is not None and attempt == known:
+                continue
             if known is None:
                 changes["grace_until"] = None
             with store.transaction(self.house.lease):
@@ -241,11 +239,7 @@ class ChainStep:
 
     def _two_live(self, record: ChainRecord, live: Sequence[Job], on_nodes: Sequence[Job], now: datetime) -> None:
         """Of two live jobs only our own pending one may be cancelled: the one that would double the other."""
-        ours_pending = [
-            j
-            for j in live
-            if not j.state.on_nodes and (tag := find(j.comment)) is not None and tag.chain == record.name
-        ]
+        ours_pending = [j for j in live if not j.state.on_nodes and _ours(j, record)]
         keep_one = not on_nodes and len(ours_pending) == len(live)
         for job in ours_pending[1:] if keep_one else ours_pending:
             self.acting.cancel_pending(record, job, "another job of this chain lives", now)
@@ -268,18 +262,33 @@ class ChainStep:
             if attempt.verdict is not None or attempt.job.attempt in current:
                 continue
             end = ends.judge(attempt.job, scene.snapshot)
-            if isinstance(end, ends.Ended):
-                judged = judging.judge(self.house, record, settings, place, attempt, end, scene.snapshot, now)
-                if judged is not None:
-                    record = self.acting.remember(record, settings, *judged, now)
+            if not isinstance(end, ends.Ended):
+                continue
+            record, waited = self._since_ended(record, attempt, now)
+            if not end.complete and scene.accounting and waited < STEPS_BOUND:
+                continue  # what it died of stands in accounting's row, which comes late
+            judged = judging.judge(self.house, record, settings, place, attempt, end, scene.snapshot, now)
+            if judged is not None:
+                record = self.acting.remember(record, settings, *judged, now)
         return record
+
+    def _since_ended(self, record: ChainRecord, attempt: Attempt, now: datetime) -> tuple[ChainRecord, timedelta]:
+        """How long ago the end of this attempt was seen first."""
+        seen = record.facts.get("ended_seen")
+        key = str(attempt.job.attempt)
+        if not isinstance(seen, Mapping) or seen.get("attempt") != key:
+            seen = {"attempt": key, "at": now.isoformat()}
+            record = self._with_fact(record, "ended_seen", seen)
+        return record, now - datetime.fromisoformat(str(seen["at"]))
 
     # -- no live job
 
     def _after(self, record: ChainRecord, settings: Chain, place: Place, scene: Scene, now: datetime) -> ChainRecord:
-        if record.desired is Desired.DONE:
-            return self._state(record, ChainState.DONE, f"done by a person's word: {record.desired_why or '-'}", now)
         attempts = self.house.store.attempts(record.name)
+        if record.desired is Desired.DONE:
+            self._close_requeued(record, settings, place, scene, now)
+            record = self._without_fact(self._again(record), "expected")
+            return self._state(record, ChainState.DONE, f"done by a person's word: {record.desired_why or '-'}", now)
         if isinstance(expected := record.facts.get("expected"), Mapping):
             return self._unseen(record, expected, scene, now)
         last = attempts[-1] if attempts else None
@@ -299,14 +308,19 @@ class ChainStep:
         )
         if last is None and record.retried_at is None:
             return self._state(record, ChainState.NEW, "registered; `chainwatch submit` submits the first job", now)
-        if last is not None and last.verdict is not None and last.verdict.outcome is Outcome.DONE and not asked:
-            return self.acting.done(record, last, now)
+        verdict = last.verdict if last is not None else None
+        if last is not None and verdict is not None and verdict.outcome is Outcome.DONE:
+            later = record.retried_at is not None and (last.ended is None or last.ended <= record.retried_at)
+            if not (later and verdict.assumed):
+                return self.acting.done(record, last, now)
         if record.desired is Desired.PAUSE:
             until = f" until {record.desired_until:%Y-%m-%d %H:%M} UTC" if record.desired_until else ""
             return self._state(
                 record, ChainState.PAUSED, f"paused by a person{until}: {record.desired_why or '-'}", now
             )
         if record.state in {ChainState.RESTING, ChainState.STOPPED, ChainState.DONE} and not asked and not unjudged:
+            return record
+        if not asked and now < _refused_until(record):
             return record
         past = history.of(self.house, record, now, incident=scene.incident, cohort=scene.cohort)
         return self.acting.decide_and_act(record, settings, place, past, scene.jobs, now)
@@ -326,12 +340,7 @@ class ChainStep:
             return self._state(record, record.state, record.sentence, now)
         if isinstance(end, ends.Unknown):
             return self._vanished(record, attempt, end, scene, now)
-        seen = record.facts.get("ended_seen")
-        key = str(attempt.job.attempt)
-        if not isinstance(seen, Mapping) or seen.get("attempt") != key:
-            seen = {"attempt": key, "at": now.isoformat()}
-            record = self._with_fact(record, "ended_seen", seen)
-        waited = now - datetime.fromisoformat(str(seen["at"]))
+        record, waited = self._since_ended(record, attempt, now)
         words = f"job {attempt.job.shown_id} ended ({end.job.raw_state or end.job.state})"
         if not end.complete and scene.accounting and waited < STEPS_BOUND:
             return self._state(record, ChainState.RECOVERING, f"{words}; waiting for accounting's steps", now)
@@ -346,14 +355,14 @@ class ChainStep:
     def _vanished(
         self, record: ChainRecord, attempt: Attempt, end: ends.Unknown, scene: Scene, now: datetime
     ) -> ChainRecord:
-        if end.silent and scene.accounting:
-            return self._state(record, record.state, record.sentence, now)
         since = record.facts.get("vanished_since")
         if not isinstance(since, Mapping) or since.get("attempt") != str(attempt.job.attempt):
             since = {"attempt": str(attempt.job.attempt), "at": now.isoformat()}
             record = self._with_fact(record, "vanished_since", since)
-        waited = now - datetime.fromisoformat(str(since["at"]))
-        if not scene.accounting and waited > STEPS_BOUND:
+        seen_gone = datetime.fromisoformat(str(since["at"]))
+        waited = now - seen_gone
+        given_up = record.retried_at is not None and record.retried_at >= seen_gone and not end.silent
+        if given_up or (not scene.accounting and waited > STEPS_BOUND):
             lost = replace(attempt.job, state=JobState.UNKNOWN, raw_state="gone from the controller's memory")
             settings = Chain.model_validate(record.settings)
             place = Place(record.name, settings, self.acting.directory(record, settings))
@@ -367,17 +376,20 @@ class ChainStep:
             with self.house.store.transaction(self.house.lease):
                 self.acting.owe(
                     record, f"vanished:{attempt.job.attempt}", "warning",
-                    f"{record.name}: job {attempt.job.shown_id} is in neither squeue nor sacct", now, why=end.why,
+                    f"{record.name}: nobody says how job {attempt.job.shown_id} ended", now, why=end.why,
                     wants="if it is really gone: retry",
                     command=f"chainwatch retry {record.name}",
                 )  # fmt: skip
+        if end.silent and waited < CHECKING_BOUND:
+            return record  # what was true stays as it is
         return self._state(record, ChainState.RECOVERING, words, now)
 
     def _unseen(self, record: ChainRecord, expected: Mapping[str, Any], scene: Scene, now: datetime) -> ChainRecord:
         """A job was submitted and the queue has not shown it: it may have come and gone between two polls."""
-        ids = {expected["job_id"]}
+        wanted, since = expected["job_id"], datetime.fromisoformat(str(expected["since"]))
         for job in scene.snapshot.records:
-            if job.job_id in ids or job.array_job_id in ids:
+            reused = bool(expected.get("token")) and job.attempt.submitted < since - CLOCKS_DIFFER
+            if wanted in {job.job_id, job.array_job_id} and not reused:
                 attempts = self.house.store.attempts(record.name)
                 attempt = history.met(attempts, job, record, ours=True)
                 attempt = replace(
@@ -390,7 +402,7 @@ class ChainStep:
                 return self._state(
                     record, ChainState.RECOVERING, f"job {job.shown_id} came and went between two polls", now
                 )
-        waited = now - datetime.fromisoformat(str(expected["since"]))
+        waited = now - since
         if waited > VANISHED_ALERT:
             with self.house.store.transaction(self.house.lease):
                 self.acting.owe(
@@ -399,7 +411,7 @@ class ChainStep:
                     why="neither squeue nor sacct shows it", wants="look for it; if it is gone: retry",
                     command=f"chainwatch retry {record.name}",
                 )  # fmt: skip
-            if record.retried_at is not None and record.retried_at > datetime.fromisoformat(str(expected["since"])):
+            if record.retried_at is not None and record.retried_at > since:
                 return self._without_fact(record, "expected")
         return self._state(record, ChainState.PENDING, f"job {expected['job_id']} was submitted", now)
 
@@ -420,6 +432,18 @@ class ChainStep:
             return record
         with self.house.store.transaction(self.house.lease):
             return self.house.store.update_chain(record.name, facts={k: v for k, v in record.facts.items() if k != key})
+
+
+def _refused_until(record: ChainRecord) -> datetime:
+    """Slurm refused a submission for now: until then it is not asked again."""
+    until = record.facts.get("refused_until")
+    return datetime.fromisoformat(until) if isinstance(until, str) else datetime.min.replace(tzinfo=UTC)
+
+
+def _ours(job: Job, record: ChainRecord) -> bool:
+    """Our tag names this chain, or the array of which this chain is one task."""
+    tag = find(job.comment)
+    return tag is not None and record.name in {tag.chain, f"{tag.chain}.{job.array_task}"}
 
 
 def _one_array(live: Sequence[Job]) -> bool:

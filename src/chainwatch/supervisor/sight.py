@@ -50,6 +50,8 @@ def assign(jobs: Iterable[Job], chains: Sequence[Known], instance: str) -> dict[
             by_array[known.array_id].append(known)
     found: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
+        if job.het_job_id is not None and job.het_job_id != job.job_id:
+            continue  # a het job is one job: its leader stands for it
         owner = _owner(job, chains, by_token, by_id, by_array, instance)
         if owner is not None:
             found[owner].append(job)

@@ -1,0 +1,179 @@
+"""One sbatch call: what of the user is kept, what is joined, what wins, and what must not leak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainwatch.actions import options
+from chainwatch.actions.compose import AVOID, CHAIN, RESUME_FILE, Order, compose, digest, job_name, resume_path
+from chainwatch.actions.tag import Tag
+from chainwatch.config.models import Chain, Checkpoints, HandOver
+from chainwatch.model.chain import FromCheckpoint, FromScratch, Resume
+from chainwatch.model.checkpoint import Checkpoint, Status
+from chainwatch.slurm.backend import Submission
+
+TAG = Tag("0123abcd", "llama", "0123456789abcdef")
+STEP_20 = FromCheckpoint(Checkpoint("/run/step_20", 20, "deepspeed", Status.INTACT, "whole"))
+PLAIN = "#!/bin/bash\nsrun train\n"
+
+
+def chain(**settings: Any) -> Chain:
+    return Chain(batch=Path("/run/train.sh"), **settings)
+
+
+def order(script: str = PLAIN, resume: Resume = STEP_20, **more: Any) -> Order:
+    given: dict[str, Any] = {"environment": {"HOME": "/home/ada"}, **more}
+    return Order(
+        tag=TAG,
+        script="/run/train.sh",
+        script_text=script,
+        directory="/run",
+        resume=resume,
+        resume_file="/state/resume/llama",
+        **given,
+    )
+
+
+def option(made: Submission, name: str) -> str | None:
+    """The value that sbatch will use of an option on the line."""
+    return options.last(options.parse([*made.options, made.script]).options, name)
+
+
+def test_the_plain_call_carries_tag_names_and_nothing_more() -> None:
+    made = compose(chain(args=("--steps", "9")), order())
+    assert made.options == (f"--comment={TAG}",)
+    assert made.args == ("--steps", "9")
+    assert made.directory == "/run"
+    assert dict(made.environment) == {"HOME": "/home/ada", CHAIN: "llama", RESUME_FILE: "/state/resume/llama"}
+
+
+@pytest.mark.parametrize(
+    ("script", "sbatch"),
+    [
+        ("#!/bin/bash\n#SBATCH --comment='my run'\n", ()),
+        ("#!/bin/bash\n#SBATCH --comment=other\n", ("--comment=my run",)),
+        ("#!/bin/bash\n", ("--comm", "my run")),
+    ],
+)
+def test_the_users_comment_is_joined_for_a_second_one_would_replace_it(script: str, sbatch: tuple[str, ...]) -> None:
+    made = compose(chain(sbatch=sbatch), order(script))
+    assert option(made, "comment") == f"my run {TAG}"
+    assert sum(word.startswith("--comm") for word in made.options) == 1
+
+
+def test_a_tag_in_the_users_comment_is_replaced() -> None:
+    old = Tag("0123abcd", "llama", "f" * 16)
+    assert option(compose(chain(sbatch=(f"--comment=x {old}",)), order()), "comment") == f"x {TAG}"
+
+
+OWN = ("--dependency=afterok:7",)
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "more", "expected"),
+    [
+        ((), {}, None),
+        ((), {"previous": "12"}, "afterany:12"),
+        ((), {"previous": "12_4", "singleton": True}, "afterany:12_4,singleton"),
+        (OWN, {"first": True}, "afterok:7"),
+        (OWN, {"first": True, "previous": "12", "singleton": True}, "afterok:7,afterany:12,singleton"),
+        (OWN, {"previous": "12"}, "afterany:12"),
+        (OWN, {}, ""),
+        (("-dafterok:7?afterok:8",), {"first": True, "singleton": True}, "afterok:7?afterok:8"),
+        (("-dafterok:7?afterok:8",), {"previous": "12"}, "afterany:12"),
+        (("--dependency=singleton",), {}, "singleton"),
+        (("--dependency=afterok:7,singleton",), {"previous": "12", "singleton": True}, "singleton,afterany:12"),
+    ],
+)
+def test_dependencies_are_joined_while_they_can_hold(
+    sbatch: tuple[str, ...], more: dict[str, Any], expected: str | None
+) -> None:
+    assert option(compose(chain(sbatch=sbatch), order(**more)), "dependency") == expected
+
+
+def test_a_dependency_of_the_script_that_was_satisfied_long_ago_is_taken_off() -> None:
+    made = compose(chain(), order("#!/bin/bash\n#SBATCH -d afterok:7\n"))
+    assert "--dependency=" in made.options
+
+
+def test_excluded_nodes_join_the_users_own() -> None:
+    made = compose(chain(), order("#!/bin/bash\n#SBATCH -x n[1-2]\n", exclude=("n7",)))
+    assert option(made, "exclude") == "n[1-2],n7"
+    assert option(compose(chain(), order(exclude=("n7",))), "exclude") == "n7"
+
+
+def test_options_of_a_recovery_come_last_and_win() -> None:
+    made = compose(chain(sbatch=("--qos=normal",)), order(extra=("--qos=extra", "--nice=5")))
+    assert option(made, "qos") == "extra"
+    assert option(made, "nice") == "5"
+
+
+def test_the_parsable_of_the_user_does_not_come_twice() -> None:
+    assert "--parsable" not in compose(chain(sbatch=("--parsable", "--hold")), order()).options
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ("ALL", "ALL"),
+        ("NIL", "NIL"),
+        ("NONE", f"{CHAIN},{RESUME_FILE}"),
+        ("A,B=2", f"A,B=2,{CHAIN},{RESUME_FILE}"),
+        ("ALL,B=2", f"ALL,B=2,{CHAIN},{RESUME_FILE}"),
+    ],
+)
+def test_our_variables_get_through_the_users_export(own: str, expected: str) -> None:
+    assert option(compose(chain(sbatch=(f"--export={own}",)), order()), "export") == expected
+    assert option(compose(chain(), order(f"#!/bin/bash\n#SBATCH --export={own}\n")), "export") == expected
+
+
+def test_checkpoints_that_killed_a_job_are_named_to_the_next_one_and_only_then() -> None:
+    made = dict(compose(chain(), order(avoid=("/run/a", "/run/b"))).environment)
+    assert made[AVOID] == "/run/a:/run/b"
+    again = order(environment={AVOID: "/run/old", "HOME": "/"})
+    assert AVOID not in dict(compose(chain(), again).environment)
+
+
+def fixed(hand_over: HandOver, **more: Any) -> Chain:
+    where = Checkpoints(directory=Path("/run"), hand_over=hand_over, **more)
+    return chain(checkpoints=where, sbatch=("--no-requeue",), args=("a",))
+
+
+def test_a_variable_hands_the_checkpoint_over_and_never_an_old_one() -> None:
+    settings = fixed(HandOver.VARIABLE, variable="RESUME")
+    assert dict(compose(settings, order()).environment)["RESUME"] == "/run/step_20"
+    stale = order(resume=FromScratch("first"), environment={"RESUME": "/run/step_10"})
+    assert "RESUME" not in dict(compose(settings, stale).environment)
+
+
+def test_an_argument_hands_the_checkpoint_over() -> None:
+    settings = fixed(HandOver.ARGUMENT, argument="--resume={path}@{step}")
+    assert compose(settings, order()).args == ("a", "--resume=/run/step_20@20")
+    assert compose(settings, order(resume=FromScratch("first"))).args == ("a",)
+
+
+def test_a_task_of_an_array_is_submitted_alone() -> None:
+    made = compose(chain(sbatch=("--array=0-9",)), order(array_task="4"))
+    assert option(made, "array") == "4"
+
+
+def test_a_kept_copy_of_a_script_gives_the_job_the_name_that_the_script_would() -> None:
+    assert option(compose(chain(), order(job_name="train.sh")), "job-name") == "train.sh"
+    named = order("#!/bin/bash\n#SBATCH -J mine\n", job_name="train.sh")
+    assert option(compose(chain(), named), "job-name") is None
+
+
+def test_the_job_name_is_the_last_one_given() -> None:
+    assert job_name(chain(sbatch=("-Jb",)), "#!/bin/bash\n#SBATCH -J a\n") == "b"
+    assert job_name(chain(), "#!/bin/bash\n#SBATCH -J a\n") == "a"
+    assert job_name(chain(), PLAIN) is None
+
+
+def test_a_script_is_told_by_its_bytes() -> None:
+    assert digest(b"a") != digest(b"a\n")
+    assert digest(b"a").startswith("sha256:")
+    assert resume_path(STEP_20) == "/run/step_20"
+    assert resume_path(FromScratch("x")) is None
