@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from dev.cluster import ClusterError, PrivateCluster, missing_programs
-from dev.night import CHAIN, Night, environment_with_source
+from dev.night import CHAIN, Night
 
 _COLOURS = {"demo": "\033[1;36m", "watch": "", "end": "\033[0m"}
 
@@ -23,7 +23,6 @@ def main() -> int:
             f"demo: {', '.join(missing)} not installed: `make demo` as root installs Slurm's daemons", file=sys.stderr
         )
         return 1
-    environment_with_source()
     root = Path(".lab") / time.strftime("demo-%Y%m%d-%H%M%S")
     root.mkdir(parents=True)
     began = time.monotonic()

@@ -7,7 +7,6 @@ chainwatch acts: the chain comes back from the intact step, is preempted again, 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -58,7 +57,8 @@ class Night:
         self.cluster = cluster
         self.directory = directory
         self.tell = tell
-        self.env = {**cluster.env, "PYTHONUNBUFFERED": "1"}
+        source = str(HERE.parent / "src")
+        self.env = {**cluster.env, "PYTHONUNBUFFERED": "1", "PYTHONPATH": source}
         self._daemon: subprocess.Popen[bytes] | None = None
         (directory / "logs").mkdir(parents=True)
         fill = {"python": sys.executable, "train": HERE / "train.py", "steps": STEPS, "save_every": SAVE_EVERY}
@@ -211,9 +211,3 @@ class Night:
             return (self.directory / "daemon.log").read_text(errors="replace")
         except FileNotFoundError:
             return ""
-
-
-def environment_with_source() -> None:
-    """Let child processes find chainwatch where it is not installed (a checkout on PYTHONPATH)."""
-    source = str(HERE.parent / "src")
-    os.environ["PYTHONPATH"] = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH", "")) if p)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from dev.cluster import PrivateCluster
-from dev.night import CHAIN, STEPS, Night, environment_with_source
+from dev.night import CHAIN, STEPS, Night
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)
 def test_a_chain_survives_the_night_and_is_done_once(idle_cluster: PrivateCluster, tmp_path: Path) -> None:
-    environment_with_source()
     night = Night(idle_cluster, tmp_path / "run", lambda sentence: None)
     try:
         night.play()
@@ -39,7 +39,7 @@ def test_a_chain_survives_the_night_and_is_done_once(idle_cluster: PrivateCluste
         assert resumed, "every job of chainwatch's was given an intact checkpoint"
         assert (Path(resumed) / "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt").exists()
     spans = sorted((a["started"], a["ended"]) for a in attempts)
-    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False)), "no two ran at once"
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans)), "no two ran at once"
     assert log.count("done: ") == 1
     told = [n for n in _notices(night) if n.startswith(f"{CHAIN}:done")]
     assert len(told) == 1

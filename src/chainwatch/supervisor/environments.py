@@ -32,4 +32,5 @@ def of_chain(record: ChainRecord, settings: Chain, conf: str | None = None) -> t
             raw = environment.from_file(path.read_text())
         except OSError as e:
             raise environment.EnvironmentUnusable(f"{path}: {e.strerror}") from e
-    return environment.job_environment(raw, conf=conf, virtual_environment=environment.own_virtual_environment())
+    # Nothing of the daemon's own environment is in `raw`: a virtual environment on its PATH is the person's own doing.
+    return environment.job_environment(raw, conf=conf)

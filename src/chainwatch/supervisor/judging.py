@@ -9,21 +9,33 @@ from chainwatch.config.models import Chain
 from chainwatch.diagnosis import diagnose
 from chainwatch.model.chain import Attempt
 from chainwatch.model.checkpoint import RunReport
-from chainwatch.model.job import JobState, Snapshot, Source
+from chainwatch.model.job import Job, JobState, Snapshot, Source
 from chainwatch.model.verdict import Evidence, LogEvidence, Progress
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.ends import Ended
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.readers import LeftBehind, Place, Silent
 
-_WRITERS_LIVE_ON = frozenset({JobState.NODE_FAIL, JobState.UNKNOWN, JobState.BOOT_FAIL})
-"""Ends after which the job's processes may go on writing: nobody told them."""
+_WRITERS_GONE = frozenset(
+    {
+        JobState.COMPLETED,
+        JobState.FAILED,
+        JobState.CANCELLED,
+        JobState.TIMEOUT,
+        JobState.PREEMPTED,
+        JobState.OUT_OF_MEMORY,
+        JobState.DEADLINE,
+    }
+)
+"""Ends that slurmd itself brought about or saw: every process of the job is gone. After a node failure they live on."""
 
 
-def settle_after(job_state: JobState, settings: Chain) -> timedelta:
+def settle_after(job: Job, settings: Chain) -> timedelta:
     """How long an unfinished checkpoint must not have changed before it counts as incomplete: no time at all where every
     writer is surely gone."""
-    if settings.checkpoints is None or job_state not in _WRITERS_LIVE_ON:
+    if settings.checkpoints is None or job.state in _WRITERS_GONE:
+        return timedelta(0)
+    if job.state is JobState.REQUEUED and job.preempted_at is not None:
         return timedelta(0)
     return settings.checkpoints.settle
 
@@ -43,7 +55,7 @@ def judge(
     """The attempt with its verdict, and the evidence behind it. None: storage is still being read, and `patient`."""
     job = end.job if not end.requeued else replace(end.job, state=_closed(end.job.state))
     left = house.readers.left_behind(place, job, now=now)
-    report = house.readers.checkpoints(place, settle=settle_after(job.state, settings))
+    report = house.readers.checkpoints(place, settle=settle_after(job, settings))
     if patient and (isinstance(left, Silent) or isinstance(report, Silent)):
         return None
     if isinstance(left, Silent):
