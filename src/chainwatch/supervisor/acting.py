@@ -43,8 +43,8 @@ from chainwatch.supervisor.house import House
 from chainwatch.supervisor.notices import kind_of
 from chainwatch.supervisor.readers import Place, Silent
 
-COMPLETING_SETTLE = timedelta(seconds=5)
-"""While a job completes, its killed writers may flush for a moment."""
+COMPLETING_SETTLE = timedelta(seconds=10)
+"""While a job completes its writers are being killed; what has not changed for this long is not written any more."""
 
 
 class Acting:
@@ -84,9 +84,17 @@ class Acting:
             changes.setdefault("wait_until", None)
         with self.house.store.transaction(self.house.lease):
             changed = self.house.store.update_chain(record.name, state=state, sentence=sentence, **changes)
+            if not same_state and state in {ChainState.RUNNING, ChainState.DONE}:
+                self._settled(record, now)
         if not same_words:
             self.house.say(sentence, changed, {"state": str(state)})
         return changed
+
+    def _settled(self, record: ChainRecord, now: datetime) -> None:
+        """The chain runs (or is done): whatever needed a person about it does no more."""
+        for notice in self.house.store.active_notices(record.name):
+            if notice.severity != "info" and not notice.key.startswith(f"{record.name}:hang"):
+                self.house.store.recover(notice.key, now)
 
     def owe(
         self,
@@ -195,7 +203,7 @@ class Acting:
         now: datetime,
     ) -> ChainRecord:
         last = past.attempts[-1] if past.attempts else None
-        settle = judging.settle_after(last.job.state, settings) if last else timedelta(0)
+        settle = judging.settle_after(last.job, settings) if last else timedelta(0)
         begun = self.house.clock.monotonic()
         report = self.house.readers.checkpoints(place, settle=settle)
         if isinstance(report, RunReport):
@@ -298,8 +306,7 @@ class Acting:
         grace = settings.resubmitter.grace if settings.resubmitter.by != "none" else settings.recovery.grace
         self.set_right(record, settings, place, now, None)
         if grace and last is not None and last.ended is not None and not asked:
-            until = max(last.ended, record.state_since or last.ended) + grace
-            until = min(until, last.ended + grace + timedelta(minutes=5))
+            until = last.ended + grace
             if now < until:
                 who = (
                     f"the {settings.resubmitter.by}'s own resubmission"
@@ -450,10 +457,10 @@ class Acting:
         if where is None or record.mode is not Mode.ACT or not self.may_act(record):
             return
         attempts = self.house.store.attempts(record.name)
-        state = ending.state if ending is not None else (attempts[-1].job.state if attempts else None)
-        settle = judging.settle_after(state, settings) if state is not None else where.settle
+        over = [a for a in attempts if a.ended is not None]
+        settle = judging.settle_after(over[-1].job, settings) if over else where.settle
         if ending is not None:
-            settle = COMPLETING_SETTLE
+            settle = min(where.settle, COMPLETING_SETTLE)
         report = self.house.readers.checkpoints(place, settle=settle)
         if isinstance(report, Silent) or report is None:
             return

@@ -191,7 +191,7 @@ class ChainStep:
             self._two_live(record, live, on_nodes, now)
         if on_nodes:
             job = on_nodes[-1]
-            if job.state is JobState.COMPLETING or job.preempted_at is not None:
+            if job.state is JobState.COMPLETING:
                 self.acting.set_right(record, settings, place, now, job)
             return self._running(record, place, job, now)
         job = live[0]

@@ -38,6 +38,10 @@ from chainwatch.supervisor.systemd import Systemd, WatchedClock
 from chainwatch.supervisor.workers import ProcessReaders
 
 
+class Stopped(BaseException):
+    """SIGTERM came while Slurm was being asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flags:
     """How `chainwatch run` was asked to run."""
@@ -64,6 +68,7 @@ class Daemon:
         self._reload = threading.Event()
         self._clock = SystemClock()
         self._systemd = Systemd()
+        self._supervisor: Supervisor | None = None
         self._hosts: tuple[str, ...] | None = None
         self._post: Deliverer | None = None
         self._beside: Companion | None = None
@@ -114,7 +119,8 @@ class Daemon:
             )
             rng = random.Random()
             pollers = {n: Poller(b, clock, house.user, config.poll, rng) for n, b in clusters.items()}
-            yield Supervisor(house, pollers)
+            self._supervisor = Supervisor(house, pollers)
+            yield self._supervisor
             lease = house.lease
         finally:
             readers.close()
@@ -168,6 +174,8 @@ class Daemon:
 
         try:
             supervisor.run(self._stop.is_set, between)
+        except Stopped:
+            pass
         finally:
             self._systemd.stopping()
             self._stop.set()
@@ -236,6 +244,8 @@ class Daemon:
             del number, frame
             self._stop.set()
             self._clock.wake()
+            if self._supervisor is not None and self._supervisor.observing:
+                raise Stopped  # a hanging squeue must not hold up the stop; between effects nothing is lost
 
         def reread(number: int, frame: FrameType | None) -> None:
             del number, frame

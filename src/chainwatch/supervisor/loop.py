@@ -38,6 +38,8 @@ class Supervisor:
         self._accounting: dict[str, bool] = {}
         self._blind_since: dict[str, datetime] = {}
         self.last_tick: datetime | None = None
+        self.observing = False
+        """Slurm is being asked: nothing outside changes, so an exception may end it at any point."""
 
     # -- the loop
 
@@ -82,12 +84,31 @@ class Supervisor:
         for name, poller in self.pollers.items():
             mine = [c for c in chains if c.cluster == name]
             known = [self._known(c, past[c.name]) for c in mine]
-            snapshot = poller.poll(lambda jobs, m=mine, k=known: self._wanted(jobs, m, k, past))  # type: ignore[misc]
+            self.observing = True
+            try:
+                snapshot = poller.poll(lambda jobs, m=mine, k=known: self._wanted(jobs, m, k, past))  # type: ignore[misc]
+            finally:
+                self.observing = False
+            self._renew()
             self._sight(name, snapshot, now)
             seen = assign(snapshot.jobs, known, short_instance(self.house.store.instance))
             for record in mine:
                 self._one(record, snapshot, seen.get(record.name, ()), incident, cohorts)
+        self._homeless(chains, now)
         self.last_tick = now
+
+    def _homeless(self, chains: Sequence[ChainRecord], now: datetime) -> None:
+        """A chain of a cluster that nobody polls would stall in silence."""
+        for record in chains:
+            if record.cluster not in self.pollers:
+                self.house.store.owe(
+                    record.name,
+                    f"{record.name}:homeless:{record.cluster}",
+                    "critical",
+                    f"{record.name}: nobody watches its cluster {record.cluster}",
+                    body(Kind.PERSON, wants=f"add {record.cluster} to slurm.clusters, or forget the chain"),
+                    now,
+                )
 
     def _one(
         self,
