@@ -40,7 +40,7 @@ def test_a_chain_survives_the_night_and_is_done_once(idle_cluster: PrivateCluste
         assert (Path(resumed) / "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt").exists()
     spans = sorted((a["started"], a["ended"]) for a in attempts)
     assert all(end <= start for (_, end), (start, _) in pairwise(spans)), "no two ran at once"
-    assert log.count("done: ") == 1
+    assert log.count(f"{CHAIN}: done: ") == 1, "it was said once"
     told = [n for n in _notices(night) if n.startswith(f"{CHAIN}:done")]
     assert len(told) == 1
 
