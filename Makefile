@@ -18,8 +18,14 @@ venv: $(VENV)/.ready ## the virtual environment with chainwatch and its test too
 slurm: ## Slurm's daemons for the private cluster, from the distribution's packages where they are missing
 	@dev/install slurm
 
-test: venv slurm ## the whole test suite, on a real private Slurm too
-	$(BIN)/pytest
+services: ## real counterparts of the tests: PostgreSQL, Prometheus, Chromium
+	@dev/install services
+
+demo: venv slurm ## a training run survives one bad night, live, on a private Slurm
+	@$(BIN)/python -m dev.demo
+
+test: venv slurm services ## the whole test suite, on a real private Slurm too
+	$(BIN)/pytest -n 3 --dist worksteal
 
 unit: venv ## the tests that need no Slurm
 	$(BIN)/pytest -m 'not slurm'
@@ -41,4 +47,4 @@ fuzz: ## coverage-guided fuzzing of the checkpoint readers, SECONDS=60 for each 
 docs: venv ## the documentation site, in build/site
 	$(BIN)/python -m dev.docs
 
-.PHONY: docs help venv slurm test unit bench lint fuzz
+.PHONY: docs help venv slurm test unit bench lint fuzz services demo
