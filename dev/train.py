@@ -165,12 +165,11 @@ def agreed(choice):
                 other.sendall(choice.encode() + b"\n")
                 other.close()
             return choice
-        while True:
-            try:
-                meeting.connect(name)
-                break
-            except ConnectionRefusedError:
-                time.sleep(0.02)
+        given_up = time.time() + 120
+        while meeting.connect_ex(name):
+            if time.time() > given_up:
+                raise RuntimeError("[rank%d]: timed out after 120 seconds waiting for rank 0" % RANK)
+            time.sleep(0.02)
         with meeting.makefile("rb") as said:
             return said.readline()[:-1].decode()
 

@@ -44,7 +44,7 @@ class PrivateCluster(Client):
         self.settings = settings
         self.layout = layout
         self.ports = ports
-        self.nodes = node_names(settings.nodes)
+        self.nodes = node_names(settings)
         self._daemons = {daemon.name: daemon for daemon in describe_daemons(layout, self.nodes, self.env)}
         self._guard: subprocess.Popen[bytes] | None = None
 

@@ -18,6 +18,8 @@ class Settings:
     """What a caller chooses. Times are seconds, short so that a test against a real Slurm takes seconds."""
 
     nodes: int = 4
+    node_prefix: str = "n"
+    """Nodes are n1, n2, … Cgroups are named by the node, on the whole machine: where they are used, choose another."""
     cpus: int = 4
     preempt: str = "cancel"
     """The cluster's PreemptMode, `cancel` or `requeue`; the QOS `extra` and `extra-requeue` have their own."""
@@ -105,9 +107,9 @@ class Layout:
         )
 
 
-def node_names(count: int) -> tuple[str, ...]:
+def node_names(settings: Settings) -> tuple[str, ...]:
     """n1, n2, …"""
-    return tuple(f"n{number}" for number in range(1, count + 1))
+    return tuple(f"{settings.node_prefix}{number}" for number in range(1, settings.nodes + 1))
 
 
 def slurm_conf(name: str, settings: Settings, layout: Layout, ports: Ports, version: tuple[int, int]) -> str:
@@ -178,7 +180,7 @@ def slurm_conf(name: str, settings: Settings, layout: Layout, ports: Ports, vers
     text += [
         f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={settings.cpus} Sockets=1 "
         f"CoresPerSocket={settings.cpus} ThreadsPerCore=1 RealMemory=1000 State=UNKNOWN"
-        for node, port in zip(node_names(settings.nodes), ports.slurmd, strict=True)
+        for node, port in zip(node_names(settings), ports.slurmd, strict=True)
     ]
     text += ["PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP"]
     return "\n".join(text) + "\n"
