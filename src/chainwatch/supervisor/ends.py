@@ -58,6 +58,8 @@ def judge(known: Job, snapshot: Snapshot) -> Alive | Ended | Unknown:
         return Unknown(f"squeue did not answer: {snapshot.failed.get(Source.QUEUE, 'not asked')}", silent=True)
     if recorded is not None and recorded.state.terminal:
         return Ended(facts, complete=True)
+    if known.state.terminal:
+        return Ended(facts, complete=False)  # the controller said so in an earlier poll, and it did not come back
     if not snapshot.knows(Source.ACCOUNTING):
         why = snapshot.failed.get(Source.ACCOUNTING, "not asked")
         return Unknown(f"it left the queue, and accounting did not answer: {why}", silent=True)
