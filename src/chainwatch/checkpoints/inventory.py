@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
-from chainwatch.checkpoints.formats import layouts_for
+from chainwatch.checkpoints.formats import layouts_for, single_files
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Pointer
 
 MAX_DEPTH = 5
@@ -37,15 +37,16 @@ class _Walk:
         self.folders = 0
         self.truncated = False
 
-    def layouts(self, folder: Folder) -> List[Layout]:
-        return [self.only] if self.only is not None else list(layouts_for(folder, self.wanted))
+    def layouts(self, folder: Folder) -> Iterable[Layout]:
+        return [self.only] if self.only is not None else layouts_for(folder, self.wanted)
 
     def owner(self, folder: Folder) -> Optional[Layout]:
-        layouts = self.layouts(folder)
-        for layout in layouts:
+        asked = []
+        for layout in self.layouts(folder):  # those after the owner are not even loaded
             if layout.owns(folder):
                 return layout
-        for layout in layouts:
+            asked.append(layout)
+        for layout in asked:
             if layout.named(folder.name):
                 return layout
         return None
@@ -129,10 +130,11 @@ def _file(walk: _Walk, path: str) -> Inventory:
     for candidate in walk.candidates:
         if candidate.name == name:
             return _one(walk, candidate)
-    layouts = walk.layouts(parent)
-    for layout in (*(each for each in layouts if each.named(name)), *layouts):
-        if name in parent or (layout.named(name) and not parent.error):
+    for layout in walk.layouts(parent):
+        if layout.named(name) and not parent.error:
             return _one(walk, layout.candidate(parent, name, None))
+    if name in parent:
+        return _one(walk, (walk.only or single_files()).candidate(parent, name, None))
     os.stat(path)
     return _done(walk)
 

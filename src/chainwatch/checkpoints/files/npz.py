@@ -11,13 +11,14 @@ from typing import Callable, Iterator, List, NamedTuple, Optional, Tuple
 
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped, printable
 from chainwatch.checkpoints.files.zips import DEFLATED, STORED, Record, read_zip, verify_records
+from chainwatch.checkpoints.patterns import Pattern
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER = 1 << 20
 """Bytes of a header: a structured dtype with thousands of fields fits."""
 
-_SHAPE = re.compile(r"'shape'\s*:\s*\(([\d\sL,]*)\)")
-_DESCR = re.compile(r"'descr'\s*:\s*'([<>=|]?)([?a-zA-Z])(\d{0,9})(?:\[[^\]]*\])?'")
+_SHAPE = Pattern(r"'shape'\s*:\s*\(([\d\sL,]*)\)")
+_DESCR = Pattern(r"'descr'\s*:\s*'([<>=|]?)([?a-zA-Z])(\d{0,9})(?:\[[^\]]*\])?'")
 
 Read = Callable[[int, int], bytes]
 

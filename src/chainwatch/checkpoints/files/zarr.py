@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from chainwatch.checkpoints.files import zstd
 from chainwatch.checkpoints.files.base import Broken, grouped
 from chainwatch.checkpoints.files.checksums import crc32c
+from chainwatch.checkpoints.patterns import Pattern
 
 MAX_DECODED = 64 << 30
 ABSENT = (1 << 64) - 1
@@ -24,9 +24,9 @@ ABSENT = (1 << 64) - 1
 Read = Callable[[int, int], bytes]
 Blocks = Callable[[int, int], Iterable[memoryview]]
 
-_V2 = re.compile(r"^[<>|]?([a-zA-Z])(\d+)$")
+_V2 = Pattern(r"^[<>|]?([a-zA-Z])(\d+)$")
 _WIDTHS = {"bool": 1, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int4": 1, "uint4": 1, "int2": 1}
-_V3 = re.compile(r"^(?:u?int|float|complex|r)(\d+)$")
+_V3 = Pattern(r"^(?:u?int|float|complex|r)(\d+)$")
 
 
 class Grid(NamedTuple):

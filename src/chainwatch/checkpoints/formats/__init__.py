@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple, Optional, Tuple
 if TYPE_CHECKING:
     from chainwatch.checkpoints.formats.base import Folder, Layout
 
-__all__ = ["FORMATS", "layout", "layouts_for"]
+__all__ = ["FORMATS", "layout", "layouts_for", "single_files"]
 
 
 class Entry(NamedTuple):
@@ -24,13 +24,13 @@ class Entry(NamedTuple):
 TABLE: Tuple[Entry, ...] = (
     Entry(("hf_trainer", "hf_deepspeed", "hf_fsdp", "peft"), "hf_trainer", ("checkpoint-", "\ntrainer_state.json\n")),
     Entry(("accelerate",), "accelerate", ("checkpoint_", "\nrandom_states_")),
-    Entry(("megatron",), "megatron", ("\niter_", "mp_rank_", "\ncommon.pt\n", "\nlatest_checkpointed_iteration.txt\n")),
-    Entry(("lightning",), "lightning", (".ckpt\n", "-unfinished\n")),
     Entry(
         ("deepspeed",),
         "deepspeed",
         ("_states.pt\n", "\nglobal_step", "optim_states.pt\n", "\nlatest\n", "_universal\n"),
     ),
+    Entry(("megatron",), "megatron", ("\niter_", "mp_rank_", "\ncommon.pt\n", "\nlatest_checkpointed_iteration.txt\n")),
+    Entry(("lightning",), "lightning", (".ckpt\n", "-unfinished\n")),
     Entry(("dcp",), "dcp", ("\n.metadata\n", ".distcp\n", "\nshard-", "\nstep-")),
     Entry(("levanter",), "levanter", ("step-", "\nmetadata.json\n")),
     Entry(("axlearn",), "axlearn", ("\nindex\n", "step_")),
@@ -72,6 +72,11 @@ def layout(entry: Entry) -> Layout:
         found: Layout = import_module(f"{__name__}.{entry.module}").LAYOUT
         _loaded[entry.module] = found
     return _loaded[entry.module]
+
+
+def single_files() -> Layout:
+    """The layout of files that no other layout knows."""
+    return layout(next(entry for entry in TABLE if entry.module == "singles"))
 
 
 def layouts_for(folder: Folder, wanted: Optional[str] = None) -> Iterator[Layout]:

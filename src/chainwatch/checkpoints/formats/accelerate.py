@@ -7,17 +7,14 @@ are directories of distributed checkpoints.
 
 from __future__ import annotations
 
-import re
-
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
 from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
 from chainwatch.checkpoints.formats.hf_trainer import INDICES, WEIGHTS, judge_model, judge_ranks
+from chainwatch.checkpoints.patterns import Pattern
 
-_NAMED = re.compile(r"checkpoint_\d+$")
-_STATE = re.compile(
-    r"(?:optimizer|scheduler|sampler|dl_state_dict|custom_checkpoint)(?:_\d+)?\.(?:bin|pkl)$|scaler\.pt$"
-)
-_MODEL = re.compile(r"(?:model|pytorch_model)(?:_\d+)?\.(?:safetensors|bin)$")
+_NAMED = Pattern(r"checkpoint_\d+$")
+_STATE = Pattern(r"(?:optimizer|scheduler|sampler|dl_state_dict|custom_checkpoint)(?:_\d+)?\.(?:bin|pkl)$|scaler\.pt$")
+_MODEL = Pattern(r"(?:model|pytorch_model)(?:_\d+)?\.(?:safetensors|bin)$")
 
 
 class Accelerate(Layout):

@@ -9,8 +9,9 @@ import re
 from typing import Iterable, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
+from chainwatch.checkpoints.patterns import Pattern
 
-_WORDS = re.compile(
+_WORDS = Pattern(
     r"ckpt|checkpoint|model|weight|state|param|optim|latest|last|best|final|step|epoch|iter|snapshot|save",
     re.IGNORECASE,
 )

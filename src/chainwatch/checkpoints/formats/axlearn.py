@@ -12,10 +12,11 @@ from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look,
 from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
 from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_zarr, load_json
 from chainwatch.checkpoints.formats.tf import judge_bundle
+from chainwatch.checkpoints.patterns import Pattern
 
 INDEX = "index"
 ARRAYS = "gda"
-_NAMED = re.compile(r"^step_\d{8}$")
+_NAMED = Pattern(r"^step_\d{8}$")
 
 
 class Axlearn(Layout):

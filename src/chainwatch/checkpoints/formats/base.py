@@ -17,25 +17,23 @@ Registered, with the substrings of names that make it worth loading, in `formats
 from __future__ import annotations
 
 import os
-import re
 from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from chainwatch.checkpoints.files import Finding, examine
 from chainwatch.checkpoints.files.base import Broken, Fault, Reader, fault_of_error, grouped, human, identity, printable
+from chainwatch.checkpoints.patterns import Pattern
 from chainwatch.model.checkpoint import Problem
 
 MAX_ENTRIES = 200_000
 """Entries of one directory that are looked at; the largest real ones (a file per rank and layer) hold some 100,000."""
 
-_STEP = re.compile(
-    r"(?:step|iter(?:ation)?|checkpoint|ckpt|batch|ba|update)s?[=_.-]*(\d{1,18})(?!\d)(?![.]\d)", re.IGNORECASE
-)
-_NUMBER = re.compile(r"(?<!\d)(\d{1,18})(?!\d)")
+_STEP = Pattern(r"(?:step|iter(?:ation)?|checkpoint|ckpt|batch|ba|update)s?[=_.-]*(\d{1,18})(?!\d)(?![.]\d)")
+_NUMBER = Pattern(r"(?<!\d)(\d{1,18})(?!\d)")
 
 
 def step_of(name: str) -> Optional[int]:
     """The training step in the name of a checkpoint (`epoch=1-step=20.ckpt`, `iter_0000300`, `400`), or None."""
-    found = _STEP.findall(name)
+    found = _STEP.findall(name.lower())
     if found:
         return int(found[-1])
     stem = name

@@ -7,13 +7,13 @@ A checkpoint of several ranks is named by Composer's own template, `ep0-ba100-ra
 from __future__ import annotations
 
 import os
-import re
 from typing import Dict, Iterable, List, Optional
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer
+from chainwatch.checkpoints.patterns import Pattern
 
-_FILE = re.compile(r"^(ep(\d+)-ba(\d+)-rank)(\d+)(\.pt(?:\.tar|\.gz|\.bz2|\.lzma|\.tar\.gz)?)$")
-_LATEST = re.compile(r"^latest-rank0(\.pt.*)?$")
+_FILE = Pattern(r"^(ep(\d+)-ba(\d+)-rank)(\d+)(\.pt(?:\.tar|\.gz|\.bz2|\.lzma|\.tar\.gz)?)$")
+_LATEST = Pattern(r"^latest-rank0(\.pt.*)?$")
 TEMPLATE = "{rank}"
 
 

@@ -8,15 +8,15 @@ another step with the same layout cannot be seen without a seal.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, Iterable, List, Set, Tuple
 
 from chainwatch.checkpoints.files.base import grouped
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
 from chainwatch.checkpoints.formats.sharded import judge_index, shard_sets
+from chainwatch.checkpoints.patterns import Pattern
 
-_HF_SHARD = re.compile(r"shard-(\d+)-model-(\d+)-of-(\d+)\.safetensors$")
-_NAMED = re.compile(r"(?:step-\d+|__\d+_\d+\.distcp)$")
+_HF_SHARD = Pattern(r"shard-(\d+)-model-(\d+)-of-(\d+)\.safetensors$")
+_NAMED = Pattern(r"(?:step-\d+|__\d+_\d+\.distcp)$")
 OVERWRITTEN = 120.0
 """Seconds by which a shard may be newer than `.metadata` (a copy sets times as it goes)."""
 

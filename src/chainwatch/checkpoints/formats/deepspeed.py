@@ -8,18 +8,18 @@ loads optimizer files of another step without a word; only the step inside them 
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
+from chainwatch.checkpoints.patterns import Pattern
 
-_MODEL = re.compile(r"mp_rank_(\d+)_model_states\.pt$")
-_ZERO_MODEL = re.compile(r"zero_pp_rank_(\d+)_mp_rank_(\d+)_?model_states\.pt$")
-_OPTIM = re.compile(r"((?:bf16_|fp16_)?zero_pp_rank_)(\d+)_mp_rank_(\d+)(_?optim_states\.pt)$")
-_LAYER = re.compile(r"layer_(\d+)-model_(\d+)(.*)-model_states\.pt$")
-_EXPERT = re.compile(r"(?:layer_(\d+)_)?expert_(\d+)_mp_rank_(\d+)_model_states\.pt$")
-_EXPERT_OPTIM = re.compile(r"expp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt$")
-_NAMED = re.compile(r"global_step\d+(_universal)?$")
+_MODEL = Pattern(r"mp_rank_(\d+)_model_states\.pt$")
+_ZERO_MODEL = Pattern(r"zero_pp_rank_(\d+)_mp_rank_(\d+)_?model_states\.pt$")
+_OPTIM = Pattern(r"((?:bf16_|fp16_)?zero_pp_rank_)(\d+)_mp_rank_(\d+)(_?optim_states\.pt)$")
+_LAYER = Pattern(r"layer_(\d+)-model_(\d+)(.*)-model_states\.pt$")
+_EXPERT = Pattern(r"(?:layer_(\d+)_)?expert_(\d+)_mp_rank_(\d+)_model_states\.pt$")
+_EXPERT_OPTIM = Pattern(r"expp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt$")
+_NAMED = Pattern(r"global_step\d+(_universal)?$")
 
 Rank = Tuple[int, int]
 

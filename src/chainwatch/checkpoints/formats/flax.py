@@ -6,13 +6,13 @@ The legacy function writes `<prefix>tmp` and renames it; arrays that are spread 
 
 from __future__ import annotations
 
-import re
 from typing import Iterable
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
+from chainwatch.checkpoints.patterns import Pattern
 
-_NAMED = re.compile(r"^checkpoint_\d{1,18}$")
-_STEPPED = re.compile(r"^[A-Za-z][A-Za-z_-]{0,60}\d{1,18}$")
+_NAMED = Pattern(r"^checkpoint_\d{1,18}$")
+_STEPPED = Pattern(r"^[A-Za-z][A-Za-z_-]{0,60}\d{1,18}$")
 GDA = "_gda"
 MAPS = tuple(bytes((first,)) for first in (*range(0x81, 0x90), 0xDE, 0xDF))
 

@@ -14,12 +14,13 @@ from typing import Any, Iterable, List, Optional, Set
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
 from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
 from chainwatch.checkpoints.formats.sharded import SHARD, expect_newline, judge_index, judge_shards
+from chainwatch.checkpoints.patterns import Pattern
 
-_NAMED = re.compile(r"(?:tmp-)?checkpoint-(\d+)$")
-_RNG = re.compile(r"rng_state(?:_(\d+))?\.pth$")
-_STEP_DIR = re.compile(r"global_step\d+$")
-_FSDP_DIR = re.compile(r"(?:pytorch_model_fsdp|optimizer|model)_\d+$")
-_FSDP_RANK = re.compile(r"(.*_fsdp_\d+|optimizer_\d+)_rank(\d+)\.bin$")
+_NAMED = Pattern(r"(?:tmp-)?checkpoint-(\d+)$")
+_RNG = Pattern(r"rng_state(?:_(\d+))?\.pth$")
+_STEP_DIR = Pattern(r"global_step\d+$")
+_FSDP_DIR = Pattern(r"(?:pytorch_model_fsdp|optimizer|model)_\d+$")
+_FSDP_RANK = Pattern(r"(.*_fsdp_\d+|optimizer_\d+)_rank(\d+)\.bin$")
 
 WEIGHTS = (
     "model.safetensors",

@@ -7,15 +7,15 @@ Its arrays are written by JAX's own serialisation, which leaves out chunks that 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Dict, Optional
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
 from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
 from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_zarr
+from chainwatch.checkpoints.patterns import Pattern
 
 MARK = "metadata.json"
-_NAMED = re.compile(r"^step-\d{1,18}$")
+_NAMED = Pattern(r"^step-\d{1,18}$")
 _ARRAYS = ("model", "opt_state", "optimizer", "optimizer_state", "training_state", "training_key", "inner_state")
 
 

@@ -13,10 +13,11 @@ from typing import Iterable, Optional
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
 from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
+from chainwatch.checkpoints.patterns import Pattern
 
 ENDING = ".ckpt"
 MARK = "-unfinished"
-_TITLE = re.compile(r"(?:epoch|step)=\d+")
+_TITLE = Pattern(r"(?:epoch|step)=\d+")
 _WEIGHTS = ("weights", "model_weights")
 
 

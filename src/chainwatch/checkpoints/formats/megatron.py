@@ -8,15 +8,15 @@ torch_dist writes `common.pt` first, then the shards, `.metadata`, and `metadata
 from __future__ import annotations
 
 import itertools
-import re
 from typing import Dict, List, Optional, Set, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer
 from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
+from chainwatch.checkpoints.patterns import Pattern
 
 TRACKER = "latest_checkpointed_iteration.txt"
-_ITERATION = re.compile(r"iter_(\d{7,})$")
-_RANK = re.compile(r"mp_rank_(\d+)(?:_(\d+))?(?:_(\d+))?$")
+_ITERATION = Pattern(r"iter_(\d{7,})$")
+_RANK = Pattern(r"mp_rank_(\d+)(?:_(\d+))?(?:_(\d+))?$")
 _RANK_FILES = ("model_optim_rng.pt", "model_rng.pt", "distrib_optim.pt", "optim.pt")
 
 

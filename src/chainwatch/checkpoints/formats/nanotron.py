@@ -12,13 +12,14 @@ import re
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
+from chainwatch.checkpoints.patterns import Pattern
 
 MARK = "checkpoint_metadata.json"
 LATEST = "latest.txt"
 CONFIG = "config.yaml"
 PARTS = ("model", "optimizer", "lr_scheduler", "random")
 MAX_FILES = 1_000_000
-_RANK = re.compile(r"(pp|dp|tp|exp|ep|cp)-(?:rank-)?(\d{1,6})-of-(\d{1,6})")
+_RANK = Pattern(r"(pp|dp|tp|exp|ep|cp)-(?:rank-)?(\d{1,6})-of-(\d{1,6})")
 
 
 class Nanotron(Layout):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, Iterable, List, Set, Tuple
 
 from chainwatch.checkpoints.files import Finding
 from chainwatch.checkpoints.files.base import grouped, printable
 from chainwatch.checkpoints.formats.base import Folder, Look
+from chainwatch.checkpoints.patterns import Pattern
 
-SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.(safetensors|bin)$")
+SHARD = Pattern(r"(.+)-(\d{5})-of-(\d{5})\.(safetensors|bin)$")
 
 
 def shard_sets(parts: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:

@@ -11,15 +11,16 @@ import re
 from typing import Dict, Iterable, Optional, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
+from chainwatch.checkpoints.patterns import Pattern
 
 ENDINGS = (".pt", ".pth", ".bin", ".safetensors", ".pth.tar", ".pt.tar")
 LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9"
-_PARTS = re.compile(
+_PARTS = Pattern(
     r"(?:training_args|optimizer|scheduler|scaler|rng_state|sampler|adapter_model|pytorch_model|tokenizer|common)\b.*"
     r"|.*-\d{5}-of-\d{5}\..*|.*_states\.pt|shard-.*|.*-rank\d+\.pt|events\..*|model\.safetensors|consolidated\..*"
 )
 """Files of larger layouts, and exported models: no checkpoints of their own."""
-_WORDS = re.compile(r"ckpt|checkpoint|step|iter|epoch|last|latest|best|state|snapshot|save", re.IGNORECASE)
+_WORDS = Pattern(r"ckpt|checkpoint|step|iter|epoch|last|latest|best|state|snapshot|save", re.IGNORECASE)
 
 
 class Singles(Layout):

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from chainwatch.checkpoints.files import zarr
 from chainwatch.checkpoints.files.base import Broken, Fault, grouped, printable
 from chainwatch.checkpoints.formats.base import Folder, Look
+from chainwatch.checkpoints.patterns import Pattern
 
 MANIFEST = "manifest.ocdbt"
 MAX_CHUNKS = 2_000_000
-_CHUNK = re.compile(r"^(?:\d+\.)*\d+$|^c$")
+_CHUNK = Pattern(r"^(?:\d+\.)*\d+$|^c$")
 """Names of chunks in a directory of their own."""
 ZARR_FILES = (".zarray", "zarr.json")
 HOSTILE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, MemoryError, RecursionError)
