@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from chainwatch.checkpoints.formats import layouts_for, single_files
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Pointer
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 MAX_DEPTH = 5
 """Directories below the run directory that are searched (`lightning_logs/version_0/checkpoints/x.ckpt` is 3)."""

@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from chainwatch.checkpoints.files import Finding, examine
 from chainwatch.checkpoints.files.base import human
 from chainwatch.checkpoints.formats.base import Candidate, Look, Pointer
 from chainwatch.checkpoints.inventory import Inventory, siblings, take_inventory
 from chainwatch.model.checkpoint import Checkpoint, Problem, RunReport, Status
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Callable, Dict, List, Optional, Tuple
+
     from chainwatch.checkpoints.formats.custom import Rule
+
 
 SETTLE = 300.0
 """Seconds without a change after which an unfinished checkpoint counts as given up. Long enough for a rank that gathers

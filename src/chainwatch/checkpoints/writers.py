@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Iterator
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Iterator
 
 MAX_PROCESSES = 5_000
 

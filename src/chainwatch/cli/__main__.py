@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any, List, Optional
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, List, Optional
 
 LIGHT = {"latest": "latest", "verify": "verify"}
 """Command -> module of this folder, each with `main(arguments) -> exit code`."""

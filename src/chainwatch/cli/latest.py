@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Dict, FrozenSet, List
 
 from chainwatch.cli.light import (
     NONE_INTACT,
@@ -20,6 +19,11 @@ from chainwatch.cli.light import (
     say,
     seconds,
 )
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Dict, FrozenSet, List
 
 HELP = """\
 usage: chainwatch latest RUN_DIR [--format NAME] [--json] [--deep] [--settle SECONDS]

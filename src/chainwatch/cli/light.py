@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional
 
 from chainwatch.model.checkpoint import Checkpoint, RunReport
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, FrozenSet, List, Optional
 
 OK, NONE_THERE, USAGE, NONE_INTACT = 0, 1, 2, 3
 """Exit codes of `latest` and `verify`."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Callable, Dict, FrozenSet, List, Optional
 
 from chainwatch.checkpoints.files.base import human, printable
 from chainwatch.cli.light import OK, USAGE, Usage, document, error_text, exit_code, parse, print_json, say, seconds
 from chainwatch.model.checkpoint import RunReport, Status
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Callable, Dict, FrozenSet, List, Optional
 
 HELP = """\
 usage: chainwatch verify PATH [--deep] [--format NAME] [--json] [--settle SECONDS]

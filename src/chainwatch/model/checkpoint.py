@@ -7,7 +7,13 @@ model, on login nodes, compute nodes and in containers.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, Optional, Tuple
+
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Optional, Tuple
 
 
 class Status(str, Enum):

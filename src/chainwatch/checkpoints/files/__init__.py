@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Any, Callable, Optional
 
 from chainwatch.checkpoints.files.base import Broken, Fault, Finding, Reader, fault_of_error
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional
 
 __all__ = ["Broken", "Fault", "Finding", "Reader", "examine", "kind_of"]
 

@@ -20,7 +20,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+    Identity = Tuple[int, int, int, int, int]
+    """(device, inode, size, mtime_ns, ctime_ns): a file whose identity is unchanged need not be read again."""
 
 QUICK_BYTES = 256 << 20
 """Bytes that one quick check may read of one file; metadata of the largest real checkpoints is far below."""
@@ -29,9 +38,6 @@ BLOCK = 1 << 18
 """Block of a deep read: flat memory, and a checksum finds it still in the cache of the core."""
 _free_buffers: List[memoryview] = []
 """Buffers of deep reads that nobody uses now: a new one for each of a thousand tensors would cost more than it holds."""
-
-Identity = Tuple[int, int, int, int, int]
-"""(device, inode, size, mtime_ns, ctime_ns): a file whose identity is unchanged need not be read again."""
 
 
 class Fault(NamedTuple):

@@ -9,10 +9,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
-
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped
 from chainwatch.checkpoints.files.opcodes import Global, Thing, walk
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple
 
 _STORAGE_INFO = "torch.distributed.checkpoint.filesystem._StorageInfo"
 _METADATA = "torch.distributed.checkpoint.metadata.Metadata"

@@ -7,10 +7,13 @@ safetensors serialisation are safetensors; items of another kind (compressed by 
 
 from __future__ import annotations
 
-from typing import List
-
 from chainwatch.checkpoints.files.base import Broken, Fault, Finding, Reader
 from chainwatch.checkpoints.files.zips import Zip, read_zip, start_of_zip, verify_records
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import List
 
 MAX_WHOLE = 4_000
 """Items of one file whose headers are all read by a quick check; of more, only their directories are."""

@@ -11,9 +11,14 @@ The opcodes are those of protocols 0 to 5 (`pickletools` in the standard library
 from __future__ import annotations
 
 import struct
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from chainwatch.checkpoints.files.base import Broken, Reader, grouped
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional, Tuple
 
 MAX_OPS = 16_000_000
 """Opcodes of one pickle; the index of 32,000 shards has some 3 million."""

@@ -6,11 +6,14 @@ that was lost and reads as zeros shows only as a hole in the file or as a long r
 
 from __future__ import annotations
 
-import json
-from typing import Any, Dict, List, Optional, Tuple
-
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped, printable
+from chainwatch.checkpoints.files.jsons import Nested, loads
 from chainwatch.checkpoints.files.zeros import lost_tail
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple
 
 MAX_HEADER = 100_000_000
 """The limit of the safetensors library itself."""
@@ -69,8 +72,8 @@ def read_header(reader: Reader) -> Tuple[Dict[str, Any], int]:
     if raw[:1] != b"{":
         raise Broken("structure", "a JSON header", "zeros" if not any(raw[:64]) else "other bytes")
     try:
-        header = json.loads(raw)
-    except RecursionError:
+        header = loads(raw)
+    except Nested:
         raise Broken("structure", "a JSON header", "JSON that is nested without end") from None
     except ValueError:
         raise Broken("structure", "a JSON header", "text that does not parse") from None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader
+from chainwatch.checkpoints.files.jsons import Nested, loads
 
 MAX_TEXT = 64 << 20
 """Index files of the largest sharded models are some 10 MB."""
@@ -23,11 +22,11 @@ def check(reader: Reader, deep: bool) -> Finding:
     if not reader.name.endswith(".json"):
         return Finding("text")
     try:
-        value = json.loads(data)
-    except RecursionError:
+        value = loads(data)
+    except Nested:
         raise Broken("structure", "JSON", "nested without end") from None
-    except ValueError as error:
-        raise Broken("truncated", "JSON", f"text that ends or breaks at {getattr(error, 'pos', 0):,}") from None
+    except ValueError:
+        raise Broken("truncated", "JSON", "text that ends or breaks off") from None
     facts = {"json": value} if reader.size <= 1 << 20 else {}
     facts["ends_in_newline"] = data.endswith(b"\n")
     return Finding("json", facts=facts)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from chainwatch.checkpoints.files.opcodes import Global, Ref, Thing
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 ITEM_BYTES = {
     "FloatStorage": 4,

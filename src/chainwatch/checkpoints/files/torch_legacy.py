@@ -8,12 +8,16 @@ elements must be what the pickle says; a flipped bit in a tensor cannot be seen.
 from __future__ import annotations
 
 import struct
-from typing import Optional
 
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped
 from chainwatch.checkpoints.files.opcodes import walk
 from chainwatch.checkpoints.files.torch_content import Storage, facts, storages
 from chainwatch.checkpoints.files.zeros import lost_tail
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Optional
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001

@@ -8,12 +8,16 @@ record. `torch.serialization.set_crc32_options(False)` leaves all CRCs 0: that i
 from __future__ import annotations
 
 import struct
-from typing import Any, Dict, List, Optional
 
 from chainwatch.checkpoints.files.base import Broken, Fault, Finding, Reader, grouped
 from chainwatch.checkpoints.files.opcodes import walk
 from chainwatch.checkpoints.files.torch_content import Storage, facts, storages
 from chainwatch.checkpoints.files.zips import STORED, Record, Zip, read_zip, verify_records
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
 
 _NUMBERS = {"FloatStorage": "f", "DoubleStorage": "d", "LongStorage": "q", "IntStorage": "i", "ShortStorage": "h"}
 

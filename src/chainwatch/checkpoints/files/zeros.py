@@ -6,9 +6,13 @@ No proof: a compressing file system keeps zeros as holes, and a model may end in
 from __future__ import annotations
 
 import os
-from typing import Optional
 
 from chainwatch.checkpoints.files.base import Reader, grouped
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Optional
 
 SAMPLES = 32
 PIECE = 4096

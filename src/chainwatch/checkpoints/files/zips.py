@@ -7,9 +7,14 @@ alignment padding in the extra field of the local header.
 from __future__ import annotations
 
 import struct
-from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from chainwatch.checkpoints.files.base import Broken, Fault, Reader, grouped, printable
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional, Tuple
 
 MAX_DIRECTORY = 128 << 20
 """Bytes of a central directory; a million records need some 100 MB."""

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple, Optional, Tuple
+
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Dict, Iterator, Optional, Tuple
+
     from chainwatch.checkpoints.formats.base import Folder, Layout
+
 
 __all__ = ["FORMATS", "layout", "layouts_for", "single_files"]
 

@@ -10,11 +10,16 @@ from __future__ import annotations
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
 from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
 from chainwatch.checkpoints.formats.hf_trainer import INDICES, WEIGHTS, judge_model, judge_ranks
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import Template
 
-_NAMED = Pattern(r"checkpoint_\d+$")
-_STATE = Pattern(r"(?:optimizer|scheduler|sampler|dl_state_dict|custom_checkpoint)(?:_\d+)?\.(?:bin|pkl)$|scaler\.pt$")
-_MODEL = Pattern(r"(?:model|pytorch_model)(?:_\d+)?\.(?:safetensors|bin)$")
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Tuple
+
+_NAMED = Template("checkpoint_{}")
+_STATES = ("optimizer", "scheduler", "sampler", "dl_state_dict", "custom_checkpoint")
+_MODELS = ("model", "pytorch_model")
 
 
 class Accelerate(Layout):
@@ -26,7 +31,7 @@ class Accelerate(Layout):
         if any(name.startswith("random_states_") for name in folder.files):
             return True
         return self.named(folder.name) and any(
-            _MODEL.match(name) or _STATE.match(name) or name in INDICES for name in folder.files
+            _is(name, _MODELS, (".safetensors", ".bin")) or _is_state(name) or name in INDICES for name in folder.files
         )
 
     def named(self, name: str) -> bool:
@@ -44,8 +49,8 @@ class Accelerate(Layout):
                     look.file(name)
         for name in inner:
             _judge_inner(folder.sub(name), name + "/", look)
-        states = [name for name in folder.files if _STATE.match(name)]
-        usual = [{name for name in other.files if _STATE.match(name)} for other in neighbours if other.files]
+        states = [name for name in folder.files if _is_state(name)]
+        usual = [{name for name in other.files if _is_state(name)} for other in neighbours if other.files]
         wanted = set.intersection(*usual) if usual else set()
         if not inner and (neighbours == [] or any("optimizer.bin" in other for other in neighbours)):
             wanted.add("optimizer.bin")
@@ -54,6 +59,17 @@ class Accelerate(Layout):
         for name in sorted(wanted - set(states)):
             look.missing(name, "what a resume needs")
         judge_ranks(folder, neighbours, "random_states", ".pkl", None, True, look)
+
+
+def _is(name: str, stems: Tuple[str, ...], endings: Tuple[str, ...]) -> bool:
+    """True for `<stem><ending>` and `<stem>_<number><ending>`."""
+    stem, dot, ending = name.rpartition(".")
+    head, _, number = stem.rpartition("_")
+    return dot + ending in endings and (stem in stems or (number.isdigit() and head in stems))
+
+
+def _is_state(name: str) -> bool:
+    return name == "scaler.pt" or _is(name, _STATES, (".bin", ".pkl"))
 
 
 def _is_inner(folder: Folder) -> bool:

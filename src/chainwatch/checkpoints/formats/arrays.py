@@ -5,15 +5,17 @@ Data sets have the same endings, so a name must hold a step, or a word such as `
 
 from __future__ import annotations
 
-import re
-from typing import Iterable, Tuple
-
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import IGNORECASE, Pattern
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Iterable, Tuple
 
 _WORDS = Pattern(
     r"ckpt|checkpoint|model|weight|state|param|optim|latest|last|best|final|step|epoch|iter|snapshot|save",
-    re.IGNORECASE,
+    IGNORECASE,
 )
 
 

@@ -6,13 +6,17 @@ Arrays are zarr trees in `gda/`, TensorFlow iterators are bundles in `tf_<proces
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
 from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
 from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_zarr, load_json
 from chainwatch.checkpoints.formats.tf import judge_bundle
 from chainwatch.checkpoints.patterns import Pattern
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import List, Optional, Tuple
 
 INDEX = "index"
 ARRAYS = "gda"

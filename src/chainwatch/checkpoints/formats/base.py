@@ -17,32 +17,39 @@ Registered, with the substrings of names that make it worth loading, in `formats
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from chainwatch.checkpoints.files import Finding, examine
 from chainwatch.checkpoints.files.base import Broken, Fault, Reader, fault_of_error, grouped, human, identity, printable
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import number_runs
 from chainwatch.model.checkpoint import Problem
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 MAX_ENTRIES = 200_000
 """Entries of one directory that are looked at; the largest real ones (a file per rank and layer) hold some 100,000."""
 
-_STEP = Pattern(r"(?:step|iter(?:ation)?|checkpoint|ckpt|batch|ba|update)s?[=_.-]*(\d{1,18})(?!\d)(?![.]\d)")
-_NUMBER = Pattern(r"(?<!\d)(\d{1,18})(?!\d)")
+_WORDS = ("step", "iter", "iteration", "checkpoint", "ckpt", "batch", "ba", "update")
 
 
 def step_of(name: str) -> Optional[int]:
     """The training step in the name of a checkpoint (`epoch=1-step=20.ckpt`, `iter_0000300`, `400`), or None."""
-    found = _STEP.findall(name.lower())
-    if found:
-        return int(found[-1])
+    lower = name.lower()
+    for begin, end in reversed(number_runs(lower)):
+        before = lower[:begin].rstrip("=_.-")
+        decimals = lower[end : end + 1] == "." and lower[end + 1 : end + 2].isdigit()
+        if end - begin <= 18 and not decimals and (before.endswith(_WORDS) or before.rstrip("s").endswith(_WORDS)):
+            return int(lower[begin:end])
     stem = name
     while True:
         stem, ending = os.path.splitext(stem)
         if not ending or ending[1:].isdigit():
             stem += ending
             break
-    numbers = _NUMBER.findall(stem)
+    numbers = [stem[begin:end] for begin, end in number_runs(stem) if end - begin <= 18]
     return int(numbers[-1]) if numbers else None
 
 

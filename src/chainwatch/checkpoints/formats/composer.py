@@ -7,10 +7,14 @@ A checkpoint of several ranks is named by Composer's own template, `ep0-ba100-ra
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, Optional
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer
 from chainwatch.checkpoints.patterns import Pattern
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Dict, Iterable, List, Optional
 
 _FILE = Pattern(r"^(ep(\d+)-ba(\d+)-rank)(\d+)(\.pt(?:\.tar|\.gz|\.bz2|\.lzma|\.tar\.gz)?)$")
 _LATEST = Pattern(r"^latest-rank0(\.pt.*)?$")

@@ -8,15 +8,18 @@ another step with the same layout cannot be seen without a seal.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Set, Tuple
-
 from chainwatch.checkpoints.files.base import grouped
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
 from chainwatch.checkpoints.formats.sharded import judge_index, shard_sets
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import Template
 
-_HF_SHARD = Pattern(r"shard-(\d+)-model-(\d+)-of-(\d+)\.safetensors$")
-_NAMED = Pattern(r"(?:step-\d+|__\d+_\d+\.distcp)$")
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterable, List, Set, Tuple
+
+_HF_SHARD = Template("shard-{}-model-{}-of-{}.safetensors")
+_NAMED = Template("step-{}")
 OVERWRITTEN = 120.0
 """Seconds by which a shard may be newer than `.metadata` (a copy sets times as it goes)."""
 
@@ -129,7 +132,7 @@ def _ranks(names: Iterable[str]) -> int:
     for name in names:
         match = _HF_SHARD.match(name)
         if match:
-            found.add(match[1])
+            found.add(match[0])
     return len(found)
 
 
@@ -139,7 +142,7 @@ def _absent(names: List[str]) -> List[str]:
     for name in names:
         match = _HF_SHARD.match(name)
         if match:
-            ranks.setdefault(int(match[1]), set()).add((int(match[2]), int(match[3])))
+            ranks.setdefault(int(match[0]), set()).add((int(match[1]), int(match[2])))
     absent = [
         f"shard-{rank:05d}-model-00001-of-00001.safetensors" for rank in range(1, max(ranks)) if rank not in ranks
     ]

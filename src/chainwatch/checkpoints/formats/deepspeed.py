@@ -8,20 +8,32 @@ loads optimizer files of another step without a word; only the step inside them 
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
-
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import Pattern, Template
 
-_MODEL = Pattern(r"mp_rank_(\d+)_model_states\.pt$")
-_ZERO_MODEL = Pattern(r"zero_pp_rank_(\d+)_mp_rank_(\d+)_?model_states\.pt$")
-_OPTIM = Pattern(r"((?:bf16_|fp16_)?zero_pp_rank_)(\d+)_mp_rank_(\d+)(_?optim_states\.pt)$")
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+
+    Rank = Tuple[int, int]
+
+_MODEL = Template("mp_rank_{}_model_states.pt")
+_ZERO_MODEL = (
+    Template("zero_pp_rank_{}_mp_rank_{}_model_states.pt"),
+    Template("zero_pp_rank_{}_mp_rank_{}model_states.pt"),
+)
+_OPTIM = (
+    ("zero_pp_rank_", Template("{}_mp_rank_{}_optim_states.pt"), "_optim_states.pt"),
+    ("bf16_zero_pp_rank_", Template("{}_mp_rank_{}_optim_states.pt"), "_optim_states.pt"),
+    ("fp16_zero_pp_rank_", Template("{}_mp_rank_{}_optim_states.pt"), "_optim_states.pt"),
+    ("zero_pp_rank_", Template("{}_mp_rank_{}optim_states.pt"), "optim_states.pt"),
+)
+"""Beginning, the rest with its numbers, ending; the last is how very old versions spelt it."""
 _LAYER = Pattern(r"layer_(\d+)-model_(\d+)(.*)-model_states\.pt$")
 _EXPERT = Pattern(r"(?:layer_(\d+)_)?expert_(\d+)_mp_rank_(\d+)_model_states\.pt$")
 _EXPERT_OPTIM = Pattern(r"expp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt$")
-_NAMED = Pattern(r"global_step\d+(_universal)?$")
-
-Rank = Tuple[int, int]
+_NAMED = Template("global_step{}")
 
 
 class _Names:
@@ -43,19 +55,22 @@ class _Names:
             self._sort(name)
 
     def _sort(self, name: str) -> None:
-        found = _MODEL.match(name)
-        if found:
-            self.model[int(found[1])] = name
+        model = _MODEL.match(name)
+        if model:
+            self.model[int(model[0])] = name
             return
-        found = _ZERO_MODEL.match(name)
-        if found:
-            self.zero_model[int(found[1]), int(found[2])] = name
-            return
-        found = _OPTIM.match(name)
-        if found:
-            self.optim[int(found[2]), int(found[3])] = name
-            self.optim_name = (found[1], found[4])
-            return
+        if name.startswith("zero_pp_rank_"):
+            for each in _ZERO_MODEL:
+                ranks = each.match(name)
+                if ranks:
+                    self.zero_model[int(ranks[0]), int(ranks[1])] = name
+                    return
+        for start, rest, ending in _OPTIM:
+            ranks = rest.match(name[len(start) :]) if name.startswith(start) else None
+            if ranks:
+                self.optim[int(ranks[0]), int(ranks[1])] = name
+                self.optim_name = (start, ending)
+                return
         found = _LAYER.match(name)
         if found:
             self.layers.setdefault(int(found[1]), set()).add((int(found[2]), found[3]))
@@ -83,7 +98,7 @@ class DeepSpeed(Layout):
         return bool(_Names(folder.files)) or ("zero" in folder.dirs and folder.name.endswith("_universal"))
 
     def named(self, name: str) -> bool:
-        return _NAMED.match(name) is not None
+        return _is_step(name)
 
     def pointer(self, run: Folder) -> Optional[Pointer]:
         text = run.text("latest", 4096) if "latest" in run.files else None
@@ -102,6 +117,10 @@ class DeepSpeed(Layout):
         else:
             judge_step(folder, "", look)
         _weigh_pointer(candidate, look)
+
+
+def _is_step(name: str) -> bool:
+    return _NAMED.match(name[: -len("_universal")] if name.endswith("_universal") else name) is not None
 
 
 def judge_step(folder: Folder, prefix: str, look: Look) -> None:
@@ -219,7 +238,7 @@ def _expect_one_step(
         inner = next(iter(steps.values()))
         if look.step is None:
             look.step = inner
-        elif inner != look.step and _NAMED.match(look.candidate.name):
+        elif inner != look.step and _is_step(look.candidate.name):
             look.warn(f"its name says step {look.step}, its model states say {inner}")
     _same(
         {name: facts["optimizer_steps"][-1] for name, facts in optim.items() if facts.get("optimizer_steps")},

@@ -6,12 +6,15 @@ The legacy function writes `<prefix>tmp` and renames it; arrays that are spread 
 
 from __future__ import annotations
 
-from typing import Iterable
-
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import Pattern, Template
 
-_NAMED = Pattern(r"^checkpoint_\d{1,18}$")
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Iterable
+
+_NAMED = Template("checkpoint_{}")
 _STEPPED = Pattern(r"^[A-Za-z][A-Za-z_-]{0,60}\d{1,18}$")
 GDA = "_gda"
 MAPS = tuple(bytes((first,)) for first in (*range(0x81, 0x90), 0xDE, 0xDF))
@@ -27,7 +30,11 @@ class Flax(Layout):
 
     def inside(self, run: Folder) -> Iterable[Candidate]:
         for name in run.files:
-            if name.endswith(".msgpack") or _NAMED.match(name) or (_STEPPED.match(name) and _is_map(run, name)):
+            if (
+                name.endswith(".msgpack")
+                or _NAMED.match(name)
+                or (name[-1:].isdigit() and _STEPPED.match(name) and _is_map(run, name))
+            ):
                 yield Candidate(self, run, name, step_of(name))
 
     def judge(self, candidate: Candidate, look: Look) -> None:

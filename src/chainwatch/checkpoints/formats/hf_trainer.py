@@ -8,19 +8,25 @@ empty one. A checkpoint that was saved with `save_only_model` has neither optimi
 
 from __future__ import annotations
 
-import re
-from typing import Any, Iterable, List, Optional, Set
-
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
 from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
-from chainwatch.checkpoints.formats.sharded import SHARD, expect_newline, judge_index, judge_shards
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.formats.sharded import expect_newline, judge_index, judge_shards, shard_of
+from chainwatch.checkpoints.patterns import Pattern, Template
 
-_NAMED = Pattern(r"(?:tmp-)?checkpoint-(\d+)$")
-_RNG = Pattern(r"rng_state(?:_(\d+))?\.pth$")
-_STEP_DIR = Pattern(r"global_step\d+$")
-_FSDP_DIR = Pattern(r"(?:pytorch_model_fsdp|optimizer|model)_\d+$")
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Iterable, List, Optional, Set
+
+_NAMED = Template("checkpoint-{}")
+_RNG = Template("rng_state_{}.pth")
+_STEP_DIR = Template("global_step{}")
+_FSDP_DIRS = (Template("pytorch_model_fsdp_{}"), Template("optimizer_{}"), Template("model_{}"))
 _FSDP_RANK = Pattern(r"(.*_fsdp_\d+|optimizer_\d+)_rank(\d+)\.bin$")
+_DISTCP = Template("__{}_{}.distcp")
+_MORE_MODELS = tuple(
+    Template(stem + "_{}" + ending) for stem in ("model", "pytorch_model") for ending in (".safetensors", ".bin")
+)
 
 WEIGHTS = (
     "model.safetensors",
@@ -52,11 +58,11 @@ class HFTrainer(Layout):
         if "trainer_state.json" in folder:
             return True
         return self.named(folder.name) and (
-            bool(folder.files) or any(_STEP_DIR.match(name) or _FSDP_DIR.match(name) for name in folder.dirs)
+            bool(folder.files) or any(_STEP_DIR.match(name) or _is_fsdp(name) for name in folder.dirs)
         )
 
     def named(self, name: str) -> bool:
-        return _NAMED.match(name) is not None
+        return _NAMED.match(_final(name)) is not None
 
     def format_of(self, candidate: Candidate) -> str:
         folders = [candidate.folder] if candidate.folder is not None else []
@@ -65,7 +71,7 @@ class HFTrainer(Layout):
                 return "peft"
             if any(_STEP_DIR.match(name) for name in folder.dirs):
                 return "hf_deepspeed"
-            if any(_FSDP_DIR.match(name) for name in folder.dirs) or any("_fsdp" in name for name in folder.files):
+            if any(_is_fsdp(name) for name in folder.dirs) or any("_fsdp" in name for name in folder.files):
                 return "hf_fsdp"
             if any(name in WEIGHTS or name in INDICES for name in folder.files):
                 break
@@ -73,7 +79,7 @@ class HFTrainer(Layout):
 
     def judge(self, candidate: Candidate, look: Look) -> None:
         folder = candidate.root
-        named = _NAMED.match(candidate.name)
+        named = _NAMED.match(_final(candidate.name))
         if candidate.name.startswith("tmp-"):
             look.uncommitted(candidate.name, "its final name", "it still has its temporary name")
         neighbours = [other.root for other in look.neighbours[:4]]
@@ -84,10 +90,23 @@ class HFTrainer(Layout):
             look.optional("generation_config.json")
         for name in NEEDED:
             if name in folder:
-                _judge_needed(name, int(named[1]) if named else None, look)
+                _judge_needed(name, int(named[0]) if named else None, look)
             elif name in needed:
                 look.missing(name, "what a resume needs")
         judge_ranks(folder, neighbours, "rng_state", ".pth", world, bool(needed & {"rng"}), look)
+
+
+def _final(name: str) -> str:
+    """The name without the mark of a save that is not finished (transformers 4.36 to 4.39)."""
+    return name[4:] if name.startswith("tmp-") else name
+
+
+def _is_fsdp(name: str) -> bool:
+    return any(each.match(name) for each in _FSDP_DIRS)
+
+
+def _has_rng(folder: Folder) -> bool:
+    return "rng_state.pth" in folder or any(_RNG.match(name) for name in folder.files)
 
 
 def judge_model(folder: Folder, neighbours: List[Folder], look: Look) -> None:
@@ -98,17 +117,17 @@ def judge_model(folder: Folder, neighbours: List[Folder], look: Look) -> None:
         if name in INDICES:
             found = True
             indexed |= judge_index(folder, name, "", look)
-        elif name in WEIGHTS or re.match(r"(?:model|pytorch_model)_\d+\.(?:safetensors|bin)$", name):
+        elif name in WEIGHTS or any(each.match(name) for each in _MORE_MODELS):
             found = True
             look.file(name)
-    if any(SHARD.match(name) for name in folder.files) and not any(name in INDICES for name in folder.files):
+    if any(shard_of(name) for name in folder.files) and not any(name in INDICES for name in folder.files):
         found = True
         judge_shards(folder, "", look)
     if "adapter_config.json" in folder and not any(name.startswith("adapter_model.") for name in folder.files):
         found = True
         look.missing("adapter_model.safetensors", "the adapter's weights")
-    inner = any(_STEP_DIR.match(name) or _FSDP_DIR.match(name) for name in folder.dirs)
-    ranked = any(_FSDP_RANK.match(name) for name in folder.files)
+    inner = any(_STEP_DIR.match(name) or _is_fsdp(name) for name in folder.dirs)
+    ranked = any("_rank" in name and _FSDP_RANK.match(name) for name in folder.files)
     if not found:
         theirs = [name for other in neighbours for name in other.files if name in WEIGHTS or name in INDICES]
         if theirs or not (inner or ranked):
@@ -121,7 +140,7 @@ def _judge_inner(folder: Folder, look: Look) -> Optional[int]:
     steps = [name for name in folder.dirs if _STEP_DIR.match(name)]
     if steps or "latest" in folder:
         world = _judge_deepspeed(folder, steps, look)
-    fsdp = {name for name in folder.dirs if _FSDP_DIR.match(name) and (is_dcp(folder.sub(name)) or "fsdp" in name)}
+    fsdp = {name for name in folder.dirs if _is_fsdp(name) and (is_dcp(folder.sub(name)) or "fsdp" in name)}
     if fsdp:
         wanted = fsdp | {"optimizer_0"} if any("fsdp" in name for name in fsdp) else fsdp
         if "optimizer.bin" in folder:
@@ -132,9 +151,9 @@ def _judge_inner(folder: Folder, look: Look) -> Optional[int]:
                 continue
             sub = folder.sub(name)
             judge_dcp(sub, name + "/", look)
-            ranks = [int(each.split("_")[2]) for each in sub.files if re.match(r"__\d+_\d+\.distcp$", each)]
+            ranks = [int(match[0]) for match in map(_DISTCP.match, sub.files) if match]
             world = max(world or 0, max(ranks, default=-1) + 1) or None
-    for stem in {match[1] for match in map(_FSDP_RANK.match, folder.files) if match}:
+    for stem in {match[1] for match in (_FSDP_RANK.match(name) for name in folder.files if "_rank" in name) if match}:
         judge_ranks(folder, [other.root for other in look.neighbours[:4]], f"{stem}_rank", ".bin", None, True, look, "")
     return world
 
@@ -175,8 +194,8 @@ def _judge_needed(name: str, step: Optional[int], look: Look) -> None:
 def _needed(folder: Folder, neighbours: List[Folder]) -> Set[str]:
     """What must be there: all of a full save as soon as any of its parts is, and what every neighbour has."""
     has = [name for name in ("optimizer.pt", "optimizer.bin", "scheduler.pt", "scaler.pt") if name in folder]
-    rng = any(_RNG.match(name) for name in folder.files)
-    inner = any(_STEP_DIR.match(name) or _FSDP_DIR.match(name) for name in folder.dirs)
+    rng = _has_rng(folder)
+    inner = any(_STEP_DIR.match(name) or _is_fsdp(name) for name in folder.dirs)
     needed = {"trainer_state.json"}
     if has or rng or inner:
         needed.add("rng")
@@ -196,7 +215,7 @@ def _needed(folder: Folder, neighbours: List[Folder]) -> Set[str]:
 
 def _kinds(folder: Folder) -> Iterable[str]:
     yield from (name for name in NEEDED if name in folder)
-    if any(_RNG.match(name) for name in folder.files):
+    if _has_rng(folder):
         yield "rng"
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Optional
-
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
 from chainwatch.checkpoints.formats.tensorstore import load_json
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Iterable, Optional
 
 BACKUP = "latest.weights.h5"
 PROGRESS = "training_metadata.json"

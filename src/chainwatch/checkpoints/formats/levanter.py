@@ -7,12 +7,16 @@ Its arrays are written by JAX's own serialisation, which leaves out chunks that 
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Optional
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
 from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
 from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_zarr
 from chainwatch.checkpoints.patterns import Pattern
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional
 
 MARK = "metadata.json"
 _NAMED = Pattern(r"^step-\d{1,18}$")

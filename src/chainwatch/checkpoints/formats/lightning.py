@@ -8,16 +8,17 @@ removes it after a barrier: while it is there the checkpoint is not finished, wh
 from __future__ import annotations
 
 import os
-import re
-from typing import Iterable, Optional
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
 from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
-from chainwatch.checkpoints.patterns import Pattern
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Iterable, Optional
 
 ENDING = ".ckpt"
 MARK = "-unfinished"
-_TITLE = Pattern(r"(?:epoch|step)=\d+")
 _WEIGHTS = ("weights", "model_weights")
 
 
@@ -27,7 +28,7 @@ class Lightning(Layout):
     name = "lightning"
 
     def owns(self, folder: Folder) -> bool:
-        titled = folder.name.endswith(ENDING) or _TITLE.search(folder.name) is not None
+        titled = folder.name.endswith(ENDING) or _has_title(folder.name)
         return (titled and not folder.name.endswith(MARK) and _has_shards(folder)) or (
             titled and "checkpoint" in folder.dirs
         )
@@ -46,7 +47,7 @@ class Lightning(Layout):
                 yield self.candidate(run, name, run.sub(name))
 
     def candidate(self, run: Folder, name: str, folder: Optional[Folder]) -> Candidate:
-        return Candidate(self, run, name, step_of(name) if _TITLE.search(name) or name[:4] != "last" else None, folder)
+        return Candidate(self, run, name, step_of(name) if _has_title(name) or name[:4] != "last" else None, folder)
 
     def pointer(self, run: Folder) -> Optional[Pointer]:
         for name in ("last.ckpt", *run.links):
@@ -61,7 +62,7 @@ class Lightning(Layout):
 
     def judge(self, candidate: Candidate, look: Look) -> None:
         run = candidate.run
-        title = re.sub(r"\.(?:ckpt|nemo)$|-EMA\.ckpt$", "", candidate.name)
+        title = candidate.name[: -len(ENDING)] if candidate.name.endswith((ENDING, ".nemo")) else candidate.name
         for name in {title + MARK, title.replace("-EMA", "") + MARK}:
             if name in run:
                 look.uncommitted(name, "no such mark", "the mark of an unfinished save is there")
@@ -90,6 +91,10 @@ class Lightning(Layout):
             _judge_deepspeed(folder, look)
         else:
             look.missing(".metadata", "the index of all shards, which is written last")
+
+
+def _has_title(name: str) -> bool:
+    return "epoch=" in name or "step=" in name
 
 
 def _has_shards(folder: Folder) -> bool:

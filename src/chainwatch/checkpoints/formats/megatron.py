@@ -8,15 +8,19 @@ torch_dist writes `common.pt` first, then the shards, `.metadata`, and `metadata
 from __future__ import annotations
 
 import itertools
-from typing import Dict, List, Optional, Set, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer
 from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import Template
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional, Set, Tuple
 
 TRACKER = "latest_checkpointed_iteration.txt"
-_ITERATION = Pattern(r"iter_(\d{7,})$")
-_RANK = Pattern(r"mp_rank_(\d+)(?:_(\d+))?(?:_(\d+))?$")
+_ITERATION = Template("iter_{}")
+_RANKS = (Template("mp_rank_{}"), Template("mp_rank_{}_{}"), Template("mp_rank_{}_{}_{}"))
 _RANK_FILES = ("model_optim_rng.pt", "model_rng.pt", "distrib_optim.pt", "optim.pt")
 
 
@@ -26,13 +30,14 @@ class Megatron(Layout):
     name = "megatron"
 
     def owns(self, folder: Folder) -> bool:
-        if any(_RANK.match(name) for name in folder.dirs):
+        if any(_rank(name) for name in folder.dirs):
             return True
         dist = "common.pt" in folder or "metadata.json" in folder
         return (self.named(folder.name) and (dist or is_dcp(folder))) or ("common.pt" in folder and is_dcp(folder))
 
     def named(self, name: str) -> bool:
-        return _ITERATION.match(name) is not None
+        found = _ITERATION.match(name)
+        return found is not None and len(found[0]) >= 7
 
     def pointer(self, run: Folder) -> Optional[Pointer]:
         text = run.text(TRACKER, 4096) if TRACKER in run.files else None
@@ -45,7 +50,7 @@ class Megatron(Layout):
 
     def judge(self, candidate: Candidate, look: Look) -> None:
         folder = candidate.root
-        if any(_RANK.match(name) for name in folder.dirs):
+        if any(_rank(name) for name in folder.dirs):
             _judge_ranks(folder, look)
         else:
             judge_torch_dist(folder, "", look)
@@ -53,9 +58,18 @@ class Megatron(Layout):
         if pointer is None or pointer.target is None or pointer.target not in candidate.run:
             return
         named = _ITERATION.match(pointer.target)
-        if named and candidate.step is not None and candidate.step > int(named[1]):
-            found = f"{TRACKER} still says {int(named[1])}"
+        if named and candidate.step is not None and candidate.step > int(named[0]):
+            found = f"{TRACKER} still says {int(named[0])}"
             look.uncommitted(candidate.name, f"{TRACKER} to say {candidate.step}", found)
+
+
+def _rank(name: str) -> Optional[Tuple[str, ...]]:
+    """Tensor, pipeline and expert rank, as far as the name of a directory has them."""
+    for each in _RANKS:
+        found = each.match(name)
+        if found:
+            return found
+    return None
 
 
 def judge_torch_dist(folder: Folder, prefix: str, look: Look) -> None:
@@ -91,13 +105,13 @@ def _judge_zarr(folder: Folder, prefix: str, look: Look) -> None:
 
 def _judge_ranks(folder: Folder, look: Look) -> None:
     """`mp_rank_TT[_PPP][_EEE]/`: the directories of every model-parallel rank, with the same files in each."""
-    ranks = {name: folder.sub(name) for name in folder.dirs if _RANK.match(name)}
+    ranks = {name: folder.sub(name) for name in folder.dirs if _rank(name)}
     files: Set[str] = set()
     for rank in ranks.values():
         files.update(name for name in rank.files if name in _RANK_FILES)
     wanted = set(ranks)
     for other in look.neighbours[:2]:
-        theirs = {name for name in other.root.dirs if _RANK.match(name)}
+        theirs = {name for name in other.root.dirs if _rank(name)}
         for name in theirs:
             files.update(each for each in other.root.sub(name).files if each in _RANK_FILES)
         wanted |= theirs
@@ -125,9 +139,9 @@ def _grid(names: Dict[str, Folder], tensor_parallel: Optional[int]) -> Set[str]:
     """All ranks of the smallest grid that holds those that are there."""
     fields: List[Tuple[str, ...]] = []
     for name in names:
-        match = _RANK.match(name)
+        match = _rank(name)
         if match:
-            fields.append(tuple(field for field in match.groups() if field is not None))
+            fields.append(match)
     found: Set[str] = set()
     for count in {len(each) for each in fields}:
         same = [each for each in fields if len(each) == count]

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
 from chainwatch.checkpoints.patterns import Pattern
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 MARK = "checkpoint_metadata.json"
 LATEST = "latest.txt"

@@ -6,12 +6,16 @@ Everything is said through `Look`; names are relative to the checkpoint.
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Optional, Set, Tuple
 
 from chainwatch.checkpoints.files import ocdbt, zarr
 from chainwatch.checkpoints.files.base import Broken, Fault, Reader, grouped, printable
 from chainwatch.checkpoints.formats.base import Look
 from chainwatch.checkpoints.formats.tensorstore import HOSTILE, MANIFEST, MAX_CHUNKS, ZARR_FILES, Arrays, absent
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional, Set, Tuple
 
 WALKED_VALUES = 20_000
 """Values of one database that a quick check walks from zstd block to zstd block; of more, the last of each file."""

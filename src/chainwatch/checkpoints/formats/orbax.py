@@ -10,12 +10,16 @@ no damage, a missing `manifest.ocdbt` or `d/` is.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterable, List, Optional, Set
 
 from chainwatch.checkpoints.files.base import printable
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
 from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
 from chainwatch.checkpoints.formats.tensorstore import MANIFEST, Arrays, judge_zarr, load_json
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterable, List, Optional, Set
 
 TMP = ".orbax-checkpoint-tmp"
 METADATA = "_CHECKPOINT_METADATA"

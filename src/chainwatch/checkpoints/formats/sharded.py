@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Set, Tuple
-
 from chainwatch.checkpoints.files import Finding
 from chainwatch.checkpoints.files.base import grouped, printable
 from chainwatch.checkpoints.formats.base import Folder, Look
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.model.light import NamedTuple
 
-SHARD = Pattern(r"(.+)-(\d{5})-of-(\d{5})\.(safetensors|bin)$")
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+
+ENDINGS = ("safetensors", "bin")
+
+
+class Shard(NamedTuple):
+    """The name of a shard, taken apart: `model`, 1, 3, `safetensors`."""
+
+    stem: str
+    number: int
+    total: int
+    ending: str
+
+
+def shard_of(name: str) -> Optional[Shard]:
+    """`model-00001-of-00003.safetensors`, or None."""
+    start, _, ending = name.rpartition(".")
+    if ending not in ENDINGS or len(start) < 16 or start[-9:-5] != "-of-" or start[-15] != "-":
+        return None
+    number, total = start[-14:-9], start[-5:]
+    return Shard(start[:-15], int(number), int(total), ending) if number.isdigit() and total.isdigit() else None
 
 
 def shard_sets(parts: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
@@ -23,9 +44,9 @@ def judge_shards(folder: Folder, prefix: str, look: Look) -> Set[str]:
     """Numbered shards without an index: the index was to be written after them. Returns the shards' names."""
     groups: Dict[Tuple[str, str], Set[Tuple[int, int]]] = {}
     for name in folder.files:
-        match = SHARD.match(name)
+        match = shard_of(name)
         if match:
-            groups.setdefault((match[1], match[4]), set()).add((int(match[2]), int(match[3])))
+            groups.setdefault((match.stem, match.ending), set()).add((match.number, match.total))
     found: Set[str] = set()
     for (stem, ending), parts in groups.items():
         for number, total in shard_sets(parts):
@@ -44,7 +65,7 @@ def judge_index(folder: Folder, index: str, prefix: str, look: Look) -> Set[str]
     value = finding.facts.get("json") if finding.ok else None
     if not finding.ok:
         for name in folder.files:
-            if SHARD.match(name):
+            if shard_of(name):
                 look.file(prefix + name)
         return set()
     expect_newline(prefix + index, finding, look)
@@ -56,13 +77,13 @@ def judge_index(folder: Folder, index: str, prefix: str, look: Look) -> Set[str]
     shards: Dict[str, List[str]] = {}
     for tensor, name in tensors.items():
         shards.setdefault(name, []).append(tensor)
-    totals = {match[3] for match in map(SHARD.match, shards) if match}
+    totals = {match.total for match in map(shard_of, shards) if match}
     if len(totals) > 1:
-        shown = " and ".join(str(int(total)) for total in sorted(totals))
+        shown = " and ".join(str(total) for total in sorted(totals))
         look.problem(prefix + index, "mixed", "shards of one split", f"it names shards of {shown}")
     for name, wanted in sorted(shards.items()):
-        match = SHARD.match(name)
-        if "/" in name or "\0" in name or (match and not 0 < int(match[2]) <= int(match[3])):
+        match = shard_of(name)
+        if "/" in name or "\0" in name or (match and not 0 < match.number <= match.total):
             look.problem(prefix + index, "structure", "names of shards beside it", printable(name))
         elif name not in folder:
             if len(totals) <= 1:
@@ -71,9 +92,9 @@ def judge_index(folder: Folder, index: str, prefix: str, look: Look) -> Set[str]
             facts = look.file(prefix + name).facts
             _compare(prefix + name, wanted, facts, index, look)
     for total in totals if len(totals) == 1 else ():
-        parts = [(int(match[2]), int(match[3])) for match in map(SHARD.match, shards) if match]
+        parts = [(match.number, match.total) for match in map(shard_of, shards) if match]
         for number, _ in shard_sets(parts):
-            look.warn(f"{index} names no tensor of shard {number} of {int(total)}")
+            look.warn(f"{index} names no tensor of shard {number} of {total}")
     return set(shards)
 
 

@@ -7,20 +7,23 @@ larger layout. So below the run directory a name must hold a step or say that it
 from __future__ import annotations
 
 import os
-import re
-from typing import Dict, Iterable, Optional, Tuple
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.formats.sharded import shard_of
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Dict, Iterable, Optional, Tuple
 
 ENDINGS = (".pt", ".pth", ".bin", ".safetensors", ".pth.tar", ".pt.tar")
 LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9"
-_PARTS = Pattern(
-    r"(?:training_args|optimizer|scheduler|scaler|rng_state|sampler|adapter_model|pytorch_model|tokenizer|common)\b.*"
-    r"|.*-\d{5}-of-\d{5}\..*|.*_states\.pt|shard-.*|.*-rank\d+\.pt|events\..*|model\.safetensors|consolidated\..*"
-)
+_PARTS = (
+    "training_args", "optimizer.", "scheduler.", "scaler.", "rng_state", "sampler.", "adapter_model", "pytorch_model",
+    "tokenizer", "common.", "shard-", "events.", "model.safetensors", "consolidated.",
+)  # fmt: skip
 """Files of larger layouts, and exported models: no checkpoints of their own."""
-_WORDS = Pattern(r"ckpt|checkpoint|step|iter|epoch|last|latest|best|state|snapshot|save", re.IGNORECASE)
+_WORDS = ("ckpt", "checkpoint", "step", "iter", "epoch", "last", "latest", "best", "state", "snapshot", "save")
 
 
 class Singles(Layout):
@@ -33,12 +36,12 @@ class Singles(Layout):
 
     def inside(self, run: Folder) -> Iterable[Candidate]:
         for name in run.files:
-            if not name.endswith(ENDINGS) or name.startswith(".") or _PARTS.fullmatch(name):
+            if not name.endswith(ENDINGS) or name.startswith(".") or _is_part(name):
                 continue
             step = step_of(name)
             if name in run.links and step is None:
                 continue
-            if step is not None or _WORDS.search(name):
+            if step is not None or any(word in name.lower() for word in _WORDS):
                 yield Candidate(self, run, name, step)
 
     def pointer(self, run: Folder) -> Optional[Pointer]:
@@ -68,6 +71,11 @@ class Singles(Layout):
         inner = _inner_step(finding.facts)
         if look.step is None:
             look.step = inner
+
+
+def _is_part(name: str) -> bool:
+    ranked = "-rank" in name and name.endswith(".pt")
+    return name.startswith(_PARTS) or name.endswith("_states.pt") or ranked or shard_of(name) is not None
 
 
 def _inner_step(facts: Dict[str, object]) -> Optional[int]:

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from chainwatch.checkpoints.files import zarr
 from chainwatch.checkpoints.files.base import Broken, Fault, grouped, printable
 from chainwatch.checkpoints.formats.base import Folder, Look
 from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.model.light import NamedTuple
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Set, Tuple
 
 MANIFEST = "manifest.ocdbt"
 MAX_CHUNKS = 2_000_000

@@ -6,17 +6,19 @@ its shards lie in `<prefix>_temp/`. Older savers and Keras' `save_weights` leave
 
 from __future__ import annotations
 
-import re
-from typing import Dict, Iterable, List, Optional, Tuple
-
 from chainwatch.checkpoints.files import tf_index
 from chainwatch.checkpoints.files.base import Broken, Fault, Reader, grouped, printable
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import MULTILINE, Pattern
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Dict, Iterable, List, Optional, Tuple
 
 STATE = "checkpoint"
 _SHARD = Pattern(r"^(.+)\.data-(\d{5})-of-(\d{5})$")
-_POINTS = Pattern(r'^(model_checkpoint_path|all_model_checkpoint_paths): "((?:[^"\\]|\\.)*)"\s*$', re.MULTILINE)
+_POINTS = Pattern(r'^(model_checkpoint_path|all_model_checkpoint_paths): "((?:[^"\\]|\\.)*)"\s*$', MULTILINE)
 _DIGITS = str.maketrans("", "", "0123456789")
 TAIL = 16
 """A quick check verifies the last tensor of a shard whose last bytes are zeros: it may be a tail that was lost."""
