@@ -5,13 +5,8 @@ Arrays are zarr trees in `gda/`, TensorFlow iterators are bundles in `tf_<proces
 
 from __future__ import annotations
 
-import re
-
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
-from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
-from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_zarr, load_json
-from chainwatch.checkpoints.formats.tf import judge_bundle
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import Template, number_runs
 
 TYPE_CHECKING = False
 
@@ -20,7 +15,16 @@ if TYPE_CHECKING:
 
 INDEX = "index"
 ARRAYS = "gda"
-_NAMED = Pattern(r"^step_\d{8}$")
+_NAMED = Template("step_{}")
+
+
+def _is_step(name: str) -> bool:
+    found = _NAMED.match(name)
+    return found is not None and len(found[0]) == 8
+
+
+def _numbers(text: str) -> Tuple[int, ...]:
+    return tuple(int(text[begin:end]) for begin, end in number_runs(text) if end - begin <= 18)
 
 
 class Axlearn(Layout):
@@ -29,13 +33,13 @@ class Axlearn(Layout):
     name = "axlearn"
 
     def owns(self, folder: Folder) -> bool:
-        if ARRAYS in folder.dirs and (INDEX in folder.files or _NAMED.match(folder.name)):
+        if ARRAYS in folder.dirs and (INDEX in folder.files or _is_step(folder.name)):
             return True
-        return _NAMED.match(folder.name) is not None and (
-            INDEX in folder.files or any(name.startswith("tf_") for name in folder.dirs)
-        )
+        return _is_step(folder.name) and (INDEX in folder.files or any(name.startswith("tf_") for name in folder.dirs))
 
     def judge(self, candidate: Candidate, look: Look) -> None:
+        from chainwatch.checkpoints.formats.tensorstore import load_json
+
         look.checksummed = False
         folder = candidate.root
         index = load_json(look, INDEX) if INDEX in folder.files else None
@@ -65,12 +69,16 @@ class Axlearn(Layout):
             if path == "step" and isinstance(value, int) and step is not None and value != step:
                 look.problem(INDEX, "step", f"step {step}, as in the name", f"step {value}")
             if isinstance(value, dict) and isinstance(value.get("shape"), str):
-                found.append((path, tuple(int(each) for each in re.findall(r"\d{1,18}", value["shape"]))))
+                found.append((path, _numbers(value["shape"])))
         return found
 
     def _arrays(self, look: Look, folder: Folder, listed: List[Tuple[str, Tuple[int, ...]]]) -> None:
+        from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_zarr
+
         below = folder.sub(ARRAYS)
         if MANIFEST in below.files:
+            from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
+
             judge_ocdbt(look, ARRAYS + "/", False)
             return
         arrays = judge_zarr(look, ARRAYS + "/", False)
@@ -85,6 +93,8 @@ class Axlearn(Layout):
     def _bundles(self, look: Look, folder: Folder, where: str) -> None:
         for name in folder.files:
             if name.endswith(".index"):
+                from chainwatch.checkpoints.formats.tf import judge_bundle
+
                 judge_bundle(look, f"{where}/{name[: -len('.index')]}")
         for name in folder.dirs:
             self._bundles(look, folder.sub(name), f"{where}/{name}")

@@ -6,12 +6,9 @@ Its arrays are written by JAX's own serialisation, which leaves out chunks that 
 
 from __future__ import annotations
 
-import json
-
+from chainwatch.checkpoints.files.jsons import loads
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
-from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
-from chainwatch.checkpoints.formats.tensorstore import MANIFEST, judge_zarr
-from chainwatch.checkpoints.patterns import Pattern
+from chainwatch.checkpoints.patterns import Template
 
 TYPE_CHECKING = False
 
@@ -19,7 +16,8 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Optional
 
 MARK = "metadata.json"
-_NAMED = Pattern(r"^step-\d{1,18}$")
+MANIFEST = "manifest.ocdbt"
+_NAMED = Template("step-{}")
 _ARRAYS = ("model", "opt_state", "optimizer", "optimizer_state", "training_state", "training_key", "inner_state")
 
 
@@ -42,6 +40,8 @@ class Levanter(Layout):
         return Candidate(self, run, name, step if isinstance(step, int) and step >= 0 else step_of(name), folder)
 
     def judge(self, candidate: Candidate, look: Look) -> None:
+        from chainwatch.checkpoints.formats.tensorstore import judge_zarr
+
         look.checksummed = False
         if MARK not in candidate.root.files:
             look.missing(MARK, "the mark of a finished save")
@@ -51,6 +51,8 @@ class Levanter(Layout):
         if named is not None and candidate.step is not None and candidate.step != named:
             look.problem(MARK, "step", f"step {named}, as in the name", f"step {candidate.step}")
         if MANIFEST in candidate.root.files:
+            from chainwatch.checkpoints.formats.ocdbt_database import judge_ocdbt
+
             judge_ocdbt(look, "", False)
         arrays = judge_zarr(look, "", False, skip=("d",))
         if not arrays.grids and MANIFEST not in candidate.root.files and not look.problems:
@@ -67,10 +69,10 @@ def _as_neighbour(look: Look, candidate: Candidate) -> None:
 
 
 def _metadata(folder: Optional[Folder]) -> Dict[str, Any]:
-    said = folder.text(MARK) if folder is not None and MARK in folder.files else None
+    said = folder.head(MARK, 65536) if folder is not None and MARK in folder.files else None
     try:
-        value = json.loads(said) if said else None
-    except (ValueError, RecursionError):
+        value = loads(said) if said else None
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
