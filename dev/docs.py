@@ -32,8 +32,12 @@ def configuration() -> str:
     out = ["# Configuration", "", "Durations are written `30s`, `10m`, `1h30m`, `2d`. Unknown keys are refused.", ""]
     out += _section("The file", whole)
     for name, definition in whole["$defs"].items():
-        if "properties" in definition:
-            out += _section(name, definition)
+        long = next((one for one in (definition, *definition.get("anyOf", ())) if "properties" in one), None)
+        if long is not None:
+            out += _section(name, {"description": definition.get("description", ""), **long})
+            if short := [one for one in definition.get("anyOf", ()) if "properties" not in one]:
+                words = " or ".join(sorted({one.get("type", "value") for one in short}))
+                out += [f"In short: a {words}. {short[0].get('description', '')}".rstrip(), ""]
         elif "enum" in definition:
             words = ", ".join(f"`{word}`" for word in definition["enum"])
             out += [f"## {name}", "", definition.get("description", "").split("\n")[0], "", f"One of {words}.", ""]
