@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +18,11 @@ import yaml
 from chainwatch.alerts.json_webhook import HEADER
 from chainwatch.alerts.json_webhook import schema as webhook_schema
 from chainwatch.cli.runbook import pages
-from chainwatch.config import schema as config_schema
 from chainwatch.store.counters import Counted
 from chainwatch.web.metrics import GAUGES
+from dev import configuration
 
 ROOT = Path(__file__).parents[1]
-
-
-def configuration() -> str:
-    """Every key of the configuration, from its models."""
-    whole = config_schema()
-    out = ["# Configuration", "", "Durations are written `30s`, `10m`, `1h30m`, `2d`. Unknown keys are refused.", ""]
-    out += _section("The file", whole)
-    for name, definition in whole["$defs"].items():
-        long = next((one for one in (definition, *definition.get("anyOf", ())) if "properties" in one), None)
-        if long is not None:
-            out += _section(name, {"description": definition.get("description", ""), **long})
-            if short := [one for one in definition.get("anyOf", ()) if "properties" not in one]:
-                words = " or ".join(sorted({one.get("type", "value") for one in short}))
-                out += [f"In short: a {words}. {short[0].get('description', '')}".rstrip(), ""]
-        elif "enum" in definition:
-            words = ", ".join(f"`{word}`" for word in definition["enum"])
-            out += [f"## {name}", "", definition.get("description", "").split("\n")[0], "", f"One of {words}.", ""]
-    return "\n".join(out)
 
 
 def metrics() -> str:
@@ -86,7 +67,7 @@ def write(build: Path) -> Path:
     shutil.rmtree(docs, ignore_errors=True)
     shutil.copytree(ROOT / "docs", docs)
     for name, text in (
-        ("configuration", configuration()),
+        ("configuration", configuration.page()),
         ("metrics", metrics()),
         ("webhook", webhook()),
         ("commands", commands()),
@@ -117,27 +98,6 @@ def site(build: Path) -> int:
     if done.returncode:
         print(done.stderr, file=sys.stderr)
     return done.returncode
-
-
-def _section(name: str, definition: dict[str, Any]) -> Iterator[str]:
-    yield from (f"## {name}", "", (definition.get("description") or "").split("\n\n")[0], "")
-    yield from ("| key | what | default |", "| --- | --- | --- |")
-    required = definition.get("required", ())
-    for key, one in definition["properties"].items():
-        default = "*required*" if key in required else _default(one)
-        yield f"| `{key}` | {_cell(one.get('description', ''))} | {default} |"
-    yield ""
-
-
-def _default(one: dict[str, Any]) -> str:
-    if "default" not in one or one["default"] in (None, [], {}):
-        return ""
-    value = one["default"]
-    return f"`{json.dumps(value) if not isinstance(value, str) else value}`" if not isinstance(value, dict) else ""
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

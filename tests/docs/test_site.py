@@ -12,7 +12,7 @@ import yaml
 from chainwatch.config import Config
 from chainwatch.model.verdict import Cause
 from chainwatch.web.metrics import names
-from dev import docs
+from dev import configuration, docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,9 +24,17 @@ def test_every_cause_is_explained() -> None:
 
 def test_the_reference_has_every_metric_and_every_key() -> None:
     assert set(re.findall(r"^\| `(chainwatch_\w+)`", docs.metrics(), re.M)) == names()
-    text = docs.configuration()
+    text = configuration.page()
     for key in (*Config.model_fields, "hand_over", "url_file", "at_once", "textfile", "numeric_rollback", "each"):
         assert f"| `{key}` |" in text
+    for section in (
+        "chains.NAME.recovery.nodes",
+        "alerts.channels.NAME` of `type: slack",
+        "alerts.mute[]",
+        "site.yaml",
+    ):
+        assert re.search(rf"^## .*{re.escape(section)}", text, re.M)
+    assert "- `set_aside`: Damaged checkpoints are moved aside" in text
 
 
 def test_every_command_is_listed_with_its_help() -> None:

@@ -127,7 +127,11 @@ Duration = Annotated[
         {"type": "string", "pattern": r"^\s*((\d+(\.\d+)?)\s*(ms|s|m|h|d|w)\s*)+$", "examples": ["30s", "1h30m"]}
     ),
 ]
-Moment = Annotated[datetime, AfterValidator(_moment)]
+Moment = Annotated[
+    datetime,
+    AfterValidator(_moment),
+    WithJsonSchema({"type": "string", "examples": ["2026-09-01", "2026-09-01T18:00+02:00"]}),
+]
 ExpandedPath = Annotated[Path, BeforeValidator(expand_path)]
 ExpandedText = Annotated[str, BeforeValidator(expand_path)]
 """A path pattern (glob, or with Slurm's `%j`), expanded but not made a Path: a trailing slash or `**` stays."""
