@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,10 @@ from chainwatch.slurm.backend import Submission
 RESUME_FILE = "CHAINWATCH_RESUME_FILE"
 AVOID = "CHAINWATCH_AVOID"
 CHAIN = "CHAINWATCH_CHAIN"
+CHECKPOINTS = "CHAINWATCH_CHECKPOINTS"
+FORMAT = "CHAINWATCH_FORMAT"
+JOB_FILES = "CHAINWATCH_DIR"
+FROM_SCRATCH = "CHAINWATCH_FROM_SCRATCH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,9 @@ def compose(settings: Chain, order: Order) -> Submission:
         words.append(f"--job-name={order.job_name}")
     environment = dict(order.environment)
     ours = {CHAIN: order.tag.chain, RESUME_FILE: order.resume_file}
-    environment.pop(AVOID, None)
+    ours |= for_job_side(settings, order.directory)
+    for stale in (AVOID, CHECKPOINTS, FORMAT, FROM_SCRATCH):
+        environment.pop(stale, None)
     if order.avoid:
         ours[AVOID] = ":".join(order.avoid)
     environment |= ours
@@ -95,6 +102,17 @@ def compose(settings: Chain, order: Order) -> Submission:
         environment=tuple(sorted(environment.items())),
         umask=order.umask,
     )
+
+
+def for_job_side(settings: Chain, directory: str) -> dict[str, str]:
+    """What `chainwatch exec` needs to know without being told on its command line."""
+    told = {JOB_FILES: os.path.join(directory, ".chainwatch")}
+    if settings.checkpoints is not None and settings.checkpoints.format != "custom":  # whose rule only we know
+        told[CHECKPOINTS] = os.path.join(directory, settings.checkpoints.directory)
+        told[FROM_SCRATCH] = settings.checkpoints.from_scratch
+        if settings.checkpoints.format != "auto":
+            told[FORMAT] = settings.checkpoints.format
+    return told
 
 
 def job_name(settings: Chain, script_text: str) -> str | None:

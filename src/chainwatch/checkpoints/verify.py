@@ -24,7 +24,7 @@ from chainwatch.model.light import NamedTuple
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Callable, Dict, List, Optional, Tuple
+    from typing import Callable, Dict, FrozenSet, List, Optional, Tuple
 
     from chainwatch.checkpoints.formats.custom import Rule
 
@@ -50,6 +50,8 @@ class Options(NamedTuple):
     examine: Callable[..., Finding] = examine
     progress: Optional[Callable[[int], None]] = None
     custom: Optional[Rule] = None
+    avoid: FrozenSet[str] = frozenset()
+    """Absolute paths that `search` must not pick (a program died of them, though their bytes look right)."""
 
 
 def verify(
@@ -113,11 +115,12 @@ def newest_intact(
 def search(run_dir: str, options: Options) -> Tuple[Optional[Checkpoint], List[Checkpoint]]:
     """The newest intact checkpoint, and those that were judged on the way and are not intact."""
     inventory = _inventory(os.path.abspath(run_dir), options)
+    candidates = [each for each in inventory.candidates if each.path not in options.avoid]
     passed: List[Checkpoint] = []
-    unnumbered = [judge(each, inventory, options) for each in inventory.candidates if each.step is None]
+    unnumbered = [judge(each, inventory, options) for each in candidates if each.step is None]
     best = max((each for each in unnumbered if each.intact), key=_age, default=None)
     passed.extend(each for each in unnumbered if not each.intact)
-    numbered = sorted((each for each in inventory.candidates if each.step is not None), key=_newest_first)
+    numbered = sorted((each for each in candidates if each.step is not None), key=_newest_first)
     for candidate in numbered:
         if best is not None and best.step is not None and best.step > (candidate.step or 0):
             break

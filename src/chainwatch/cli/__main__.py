@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, List, Optional
 
-LIGHT = {"latest": "latest", "verify": "verify"}
+LIGHT = {"latest": "latest", "verify": "verify", "exec": "exec"}
 """Command -> module of this folder, each with `main(arguments) -> exit code`."""
 
 

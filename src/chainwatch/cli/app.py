@@ -1,4 +1,4 @@
-"""All commands but the two that start light (`latest`, `verify`)."""
+"""All commands but those that start light (`latest`, `verify`, `exec`)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from chainwatch.cli.diagnose import command as diagnose
 from chainwatch.cli.doctor import doctor
 from chainwatch.cli.init import init
 from chainwatch.cli.install_service import install_service
+from chainwatch.cli.job_side import job_side
 from chainwatch.cli.lint import lint
 from chainwatch.cli.metrics import metrics
 from chainwatch.cli.reload import reload
@@ -49,7 +50,7 @@ def _root(
 _LOOK, _WANT, _START, _KEEP = "Look", "Want", "Start", "Keep"
 for command, panel in (
     (run, _START), (check, _START), (jobs.submit, _START), (jobs.adopt, _START), (init, _START), (lint, _START),
-    (install_service, _START), (doctor, _START), (reload, _START),
+    (install_service, _START), (doctor, _START), (reload, _START), (job_side, _START),
     (status.status, _LOOK), (status.history, _LOOK), (status.explain, _LOOK), (diagnose, _LOOK), (files.nodes, _LOOK),
     (metrics, _LOOK), (web, _LOOK), (runbook, _LOOK),
     (wishes.pause, _WANT), (wishes.resume, _WANT), (wishes.stop, _WANT), (wishes.retry, _WANT), (wishes.done, _WANT),
@@ -67,7 +68,7 @@ app.command(
 )(jobs.sbatch)
 
 
-def _light(name: str, help_text: str) -> None:
+def _light(name: str, help_text: str, panel: str = _LOOK) -> None:
     def named(context: typer.Context) -> None:
         from chainwatch.cli.__main__ import main as light
 
@@ -77,14 +78,15 @@ def _light(name: str, help_text: str) -> None:
     named.__doc__ = help_text
     app.command(
         name,
-        rich_help_panel=_LOOK,
+        rich_help_panel=panel,
         add_help_option=False,
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
     )(named)
 
 
 _light("latest", "Print the newest intact checkpoint of a run directory, for use in a batch script.")
 _light("verify", "Judge a checkpoint, or every checkpoint of a run directory.")
+_light("exec", "Run a command inside a job: checkpoint picked, signals passed on, an end record left behind.", _START)
 
 
 def main(arguments: Sequence[str]) -> int:

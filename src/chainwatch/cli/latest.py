@@ -67,7 +67,8 @@ def _latest(path: str, flags: FrozenSet[str], values: Dict[str, str]) -> int:
     where = os.path.abspath(path)
     wanted = values.get("--format")
     check_format(wanted)
-    options = Options(deep="--deep" in flags, format=wanted, settle=seconds(values, "--settle", SETTLE))
+    avoid = frozenset(each for each in os.environ.get("CHAINWATCH_AVOID", "").split(":") if each)
+    options = Options(deep="--deep" in flags, format=wanted, settle=seconds(values, "--settle", SETTLE), avoid=avoid)
     try:
         found, passed = search(where, options)
     except FileNotFoundError as error:

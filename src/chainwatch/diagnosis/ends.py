@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from chainwatch.diagnosis.choice import Choice, before, choose, first_of, went_on
+from chainwatch.diagnosis.job_side import killed_for_memory, refused_to_start
 from chainwatch.diagnosis.slurm_end import SlurmEnd, read_slurm
 from chainwatch.diagnosis.wording import Reading, in_words
 from chainwatch.model.job import JobState
@@ -30,9 +31,11 @@ def diagnose(evidence: Evidence) -> Verdict:
     reading = (
         _proven_done(evidence, end, choice)
         or _slurm_states_it(evidence, end, choice)
+        or refused_to_start(evidence)
         or _completed_text(evidence, end, choice)
         or _clean_exit(evidence, end, choice)
         or _stopped_from_outside(evidence, end, choice)
+        or killed_for_memory(evidence, choice)
         or _from_the_log(evidence, end, choice)
     )
     return in_words(evidence, end, reading)

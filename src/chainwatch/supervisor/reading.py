@@ -14,6 +14,7 @@ from chainwatch.checkpoints.formats.custom import Rule
 from chainwatch.diagnosis.completion import judge_completion
 from chainwatch.evidence import LogFile, read_logs
 from chainwatch.evidence.completion import measure_completion
+from chainwatch.evidence.end_records import read_end_records
 from chainwatch.evidence.progress import ProgressReader
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job
@@ -63,6 +64,7 @@ def left_behind(place: Place, job: Job) -> LeftBehind:
         logs=logs,
         progress=progress,
         completion=judge_completion(facts, settings.done.rule),
+        end_records=read_end_records((place.directory, job.directory), job),
         digest=_digest(str(settings.batch)),
         commit=_commit(place.directory),
     )
