@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from chainwatch.actions import options
-from chainwatch.actions.compose import AVOID, CHAIN, RESUME_FILE, Order, compose, digest, job_name, resume_path
+from chainwatch.actions.compose import (
+    AVOID,
+    CHAIN,
+    JOB_FILES,
+    RESUME_FILE,
+    Order,
+    compose,
+    digest,
+    job_name,
+    resume_path,
+)
 from chainwatch.actions.tag import Tag
 from chainwatch.config.models import Chain, Checkpoints, HandOver
 from chainwatch.model.chain import FromCheckpoint, FromScratch, Resume
@@ -47,7 +57,17 @@ def test_the_plain_call_carries_tag_names_and_nothing_more() -> None:
     assert made.options == (f"--comment={TAG}",)
     assert made.args == ("--steps", "9")
     assert made.directory == "/run"
-    assert dict(made.environment) == {"HOME": "/home/ada", CHAIN: "llama", RESUME_FILE: "/state/resume/llama"}
+    assert dict(made.environment) == {
+        "HOME": "/home/ada", CHAIN: "llama", RESUME_FILE: "/state/resume/llama", JOB_FILES: "/run/.chainwatch"
+    }  # fmt: skip
+
+
+def test_the_job_side_is_told_where_the_checkpoints_are_and_nothing_stale() -> None:
+    where = {"directory": "ckpt", "format": "deepspeed"}
+    made = dict(compose(chain(checkpoints=where), order()).environment)
+    assert (made["CHAINWATCH_CHECKPOINTS"], made["CHAINWATCH_FORMAT"]) == ("/run/ckpt", "deepspeed")
+    own = {"directory": "ckpt", "format": "custom", "custom": {"files": [{"glob": "*"}]}}
+    assert "CHAINWATCH_CHECKPOINTS" not in dict(compose(chain(checkpoints=own), order()).environment)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +140,9 @@ def test_the_parsable_of_the_user_does_not_come_twice() -> None:
     [
         ("ALL", "ALL"),
         ("NIL", "NIL"),
-        ("NONE", f"{CHAIN},{RESUME_FILE}"),
-        ("A,B=2", f"A,B=2,{CHAIN},{RESUME_FILE}"),
-        ("ALL,B=2", f"ALL,B=2,{CHAIN},{RESUME_FILE}"),
+        ("NONE", f"{CHAIN},{RESUME_FILE},{JOB_FILES}"),
+        ("A,B=2", f"A,B=2,{CHAIN},{RESUME_FILE},{JOB_FILES}"),
+        ("ALL,B=2", f"ALL,B=2,{CHAIN},{RESUME_FILE},{JOB_FILES}"),
     ],
 )
 def test_our_variables_get_through_the_users_export(own: str, expected: str) -> None:
