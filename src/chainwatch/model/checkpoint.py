@@ -10,10 +10,7 @@ from enum import Enum
 
 from chainwatch.model.light import NamedTuple
 
-TYPE_CHECKING = False
-
-if TYPE_CHECKING:
-    from typing import Optional, Tuple
+# Annotations are never evaluated on Python 3.8; where they are (the store's JSON), `X | None` needs no import.
 
 
 class Status(str, Enum):
@@ -50,15 +47,15 @@ class Checkpoint(NamedTuple):
 
     path: str
     """Absolute path of the directory, the file, or (TF) the prefix."""
-    step: Optional[int]
+    step: int | None
     """Training step that it holds; None where nothing says it."""
     format: str
     """Name of the format that judged it (`deepspeed`, `hf_trainer`, `dcp`, …)."""
     status: Status
     reason: str
     """One sentence: the decisive file, what was expected, what is there. For an intact one: what was checked."""
-    problems: Tuple[Problem, ...] = ()
-    warnings: Tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
     unverifiable: bool = False
     """True where the format carries no checksum (and no seal exists): flipped bits in tensor data cannot be seen."""
     modified: float = 0.0
@@ -75,10 +72,10 @@ class RunReport(NamedTuple):
     """All checkpoints found under one run directory (or at one path), oldest first."""
 
     path: str
-    format: Optional[str]
-    checkpoints: Tuple[Checkpoint, ...]
-    newest_intact: Optional[Checkpoint]
+    format: str | None
+    checkpoints: tuple[Checkpoint, ...]
+    newest_intact: Checkpoint | None
     """The checkpoint to resume from: the intact one with the highest step (newest mtime where no step is known)."""
-    pointer: Optional[str] = None
+    pointer: str | None = None
     """What the framework's own pointer file (`latest`, `latest_checkpointed_iteration.txt`, …) names, if there is one:
     the absolute path of the checkpoint that a naive resume would pick."""

@@ -24,6 +24,7 @@ else:
             for key, value in body.items():
                 if key not in fields and key not in ("__module__", "__qualname__"):
                     setattr(made, key, value)
+            made.__annotations__ = dict(body.get("__annotations__", {}))
             return made
 
     class NamedTuple:
