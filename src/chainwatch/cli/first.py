@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chainwatch.actions.audit import Audit
 from chainwatch.config.models import Chain, Config
+from chainwatch.evidence.follow import Following
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.clock import SystemClock
 from chainwatch.model.job import Job
@@ -41,8 +42,7 @@ class DirectReaders:
         return reading.left_behind(place, job)
 
     def progress(self, place: Place, job: Job, *, now: datetime) -> Progress | Silent:
-        del now
-        return reading.progress(place, job)
+        return reading.progress(place, job, Following(), now)[0]
 
     def close(self) -> None:
         """Nothing is left open."""

@@ -115,11 +115,10 @@ class ProgressReader:
         end, floor = len(text), max(0, len(text) - _TAIL)
         while end > floor:
             start = max(floor, text.rfind(b"\n", floor, max(floor, end - _BLOCK)) + 1)
-            newest = None
-            for reached in self.lines(text, start, end):
-                newest = reached
-            if newest is not None:
-                return newest
+            for begin, stop in reversed(list(_line_spans(text, start, end))):
+                reached = self.read(text[begin:stop], begin)
+                if reached is not None:
+                    return reached
             end = start
         return None
 

@@ -147,6 +147,10 @@ class Progress:
     loss: float | None = None
     rate: float | None = None
     """Steps per second over the recent past."""
+    phase: str = ""
+    """`training`, `evaluation` or `saving`, as the run says; empty where it does not."""
+    life: str = ""
+    """Changes with every sign of life (logs that grow, heartbeats, checkpoint bytes); only to be compared."""
 
 
 @dataclass(frozen=True, slots=True)

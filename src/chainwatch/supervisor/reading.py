@@ -5,8 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import subprocess
-from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import lru_cache
 
 from chainwatch.actions.compose import digest
 from chainwatch.checkpoints import verify
@@ -15,17 +15,18 @@ from chainwatch.diagnosis.completion import judge_completion
 from chainwatch.evidence import LogFile, read_logs
 from chainwatch.evidence.completion import measure_completion
 from chainwatch.evidence.end_records import read_end_records
+from chainwatch.evidence.follow import Following, Phase, follow
 from chainwatch.evidence.progress import ProgressReader
+from chainwatch.evidence.signs import Signs, heartbeats, saves
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job
-from chainwatch.model.verdict import Progress
+from chainwatch.model.verdict import EndRecord, Progress
 from chainwatch.signatures import Matcher, builtin_matcher, builtin_signatures, user_signatures
 from chainwatch.slurm.paths import expand_to_glob, log_paths
 from chainwatch.supervisor.readers import LeftBehind, Place
 
 _START_SLACK = timedelta(seconds=2)
 """Clocks of nodes and of the controller differ a little: a line this much older still belongs to the attempt."""
-_TAIL = 1 << 18
 
 
 def checkpoints(place: Place, settle: timedelta, now: float) -> RunReport:
@@ -64,29 +65,57 @@ def left_behind(place: Place, job: Job) -> LeftBehind:
         logs=logs,
         progress=progress,
         completion=judge_completion(facts, settings.done.rule),
-        end_records=read_end_records((place.directory, job.directory), job),
+        end_records=_end_records(place, job),
         digest=_digest(str(settings.batch)),
         commit=_commit(place.directory),
     )
 
 
-def progress(place: Place, job: Job) -> Progress:
-    """The newest step in the last part of a running attempt's logs."""
+def _end_records(place: Place, job: Job) -> tuple[EndRecord, ...]:
+    """The records are a help: where they cannot be read, the rest of the evidence stands."""
+    try:
+        return read_end_records((place.directory, job.directory), job)
+    except OSError:
+        return ()
+
+
+def progress(place: Place, job: Job, following: Following, now: datetime) -> tuple[Progress, Following]:
+    """How far a running attempt is, and the state to hand in at the next poll: only what is new is read.
+
+    The log tells the step; where it tells none, the program's heartbeat, then a trainer_state.json.
+    """
     settings = place.settings
-    reader = ProgressReader(settings.logs.profile, settings.logs.progress)
-    newest = Progress(target=settings.done.step)
-    for path in log_files(place, job):
-        try:
-            with open(path, "rb") as log:
-                size = log.seek(0, os.SEEK_END)
-                log.seek(max(0, size - _TAIL))
-                reached = reader.newest(log.read(_TAIL))
-        except OSError:
-            continue
-        if reached is not None and (newest.step is None or reached.step > newest.step):
-            target = settings.done.step or reached.total
-            newest = replace(newest, step=reached.step, loss=reached.loss, target=target, source=path)
-    return newest
+    reader = _reader(settings.logs.profile, settings.logs.progress)
+    paths = log_files(place, job)
+    beat = heartbeats((place.directory, job.directory), job)
+    saved = Signs()
+    if settings.checkpoints is not None:
+        saved = saves(os.path.join(place.directory, settings.checkpoints.directory), job.start)
+    seen = follow(following, paths, reader, now, job.start)
+    best = seen.newest()
+    if best is None:
+        told = beat if beat.step is not None else saved
+        seen = seen.told(told.step, now)
+    else:
+        told = Signs(best.step, best.total, best.loss, best.phase, "log")
+    phase = beat.phase or next(
+        (c.phase for c in seen.cursors.values() if c.phase not in {None, Phase.TRAINING}), told.phase
+    )
+    return Progress(
+        step=told.step,
+        target=settings.done.step or told.total,
+        source=told.source,
+        at=seen.step_at,
+        loss=told.loss,
+        rate=seen.rate(now),
+        phase=str(phase or ""),
+        life="|".join((seen.life(), beat.life, saved.life)),
+    ), seen
+
+
+@lru_cache(maxsize=64)
+def _reader(profile: str, pattern: str | None) -> ProgressReader:
+    return ProgressReader(profile, pattern)
 
 
 def _matcher(place: Place) -> Matcher:

@@ -16,9 +16,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from chainwatch.evidence.follow import Following
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.clock import Clock
-from chainwatch.model.job import Job
+from chainwatch.model.job import AttemptId, Job
 from chainwatch.model.verdict import Progress
 from chainwatch.supervisor import reading
 from chainwatch.supervisor.readers import LeftBehind, Place, Silent
@@ -75,6 +76,7 @@ class ProcessReaders:
         self._workers: list[_Worker] = []
         self._done: dict[str, tuple[bool, Any]] = {}
         self._given_up: list[BaseProcess] = []
+        self._following: dict[str, tuple[AttemptId | None, Following]] = {}
 
     def checkpoints(self, place: Place, *, settle: timedelta, fresh: bool = True) -> RunReport | Silent | None:
         del fresh
@@ -95,9 +97,20 @@ class ProcessReaders:
         return answer if isinstance(answer, (LeftBehind, Silent)) else Silent("an answer that is no evidence")
 
     def progress(self, place: Place, job: Job, *, now: datetime) -> Progress | Silent:
-        del now
-        answer = self._ask(f"progress:{place.chain}", reading.progress, (place, job), timedelta(minutes=1))
-        return answer if isinstance(answer, (Progress, Silent)) else Silent("an answer that is no progress")
+        attempt, following = self._following.get(place.chain, (None, Following()))
+        if attempt != job.attempt:
+            following = Following()
+        answer = self._ask(
+            f"progress:{place.chain}:{job.attempt}",
+            reading.progress,
+            (place, job, following, now),
+            timedelta(minutes=1),
+        )
+        if not isinstance(answer, tuple):
+            return answer if isinstance(answer, Silent) else Silent("an answer that is no progress")
+        progress, following = answer
+        self._following[place.chain] = (job.attempt, following)
+        return progress if isinstance(progress, Progress) else Silent("an answer that is no progress")
 
     def close(self) -> None:
         """End every worker; those that cannot be ended are left to the kernel."""
