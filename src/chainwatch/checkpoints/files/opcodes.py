@@ -10,6 +10,7 @@ The opcodes are those of protocols 0 to 5 (`pickletools` in the standard library
 
 from __future__ import annotations
 
+import gc
 import struct
 
 from chainwatch.checkpoints.files.base import Broken, Reader, grouped
@@ -29,6 +30,8 @@ MAX_MEMO = 3_000_000
 SHORT = 65_536
 """Strings and bytes above this length are passed over and become `LONG`."""
 WINDOW = 1 << 18
+QUIET = 1 << 19
+"""Bytes of a pickle from which on the garbage collector is paused."""
 
 _U16 = struct.Struct("<H").unpack_from
 _I32 = struct.Struct("<i").unpack_from
@@ -108,7 +111,11 @@ def walk(
         Broken: `truncated` where it runs past `end`, `structure` for what is no pickle, `limit` where it is too large.
     """
     machine = _Machine(reader, start, end, built, data)
+    # The collector looks at every container again and again while they are made, and none of them is garbage.
+    collecting = end - start > QUIET and gc.isenabled()
     try:
+        if collecting:
+            gc.disable()
         return machine.run()
     except (IndexError, struct.error):
         if machine.at_end():
@@ -116,6 +123,9 @@ def walk(
         raise Broken("structure", "a pickle", f"opcodes that take what is not there, near {machine.where()}") from None
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         raise Broken("structure", "a pickle", f"opcodes that make no sense, near {machine.where()}") from None
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class _Machine:
@@ -188,7 +198,7 @@ class _Machine:
         push = stack.append
         pop = stack.pop
         marks: List[int] = []
-        memo: Dict[int, Any] = {}
+        memo: List[Any] = []  # numbered without gaps by every pickler
         names: Dict[Any, Global] = {}
         refs: List[Any] = []
         built = self.built
@@ -206,13 +216,20 @@ class _Machine:
                     op = buffer[i]
                     i += 1
                     if op == 0x71:  # BINPUT
-                        memo[buffer[i]] = stack[-1]
+                        if buffer[i] == len(memo):
+                            memo.append(stack[-1])
+                        else:
+                            _put(memo, buffer[i], stack[-1])
                         i += 1
                     elif op == 0x72:  # LONG_BINPUT
-                        memo[_U32(buffer, i)[0]] = stack[-1]
+                        index = _U32(buffer, i)[0]
+                        if index == len(memo):
+                            memo.append(stack[-1])
+                        else:
+                            _put(memo, index, stack[-1])
                         i += 4
                     elif op == 0x94:  # MEMOIZE
-                        memo[len(memo)] = stack[-1]
+                        memo.append(stack[-1])
                     elif op == 0x68:  # BINGET
                         push(memo[buffer[i]])
                         i += 1
@@ -429,9 +446,9 @@ class _Machine:
                         if self.buffer is not buffer:
                             buffer, size, safe = self.window()
                         if op == 0x70:  # PUT
-                            memo[int(text[:20])] = stack[-1]
+                            _put(memo, int(text[:20]), stack[-1])
                         elif op == 0x67:  # GET
-                            push(memo[int(text[:20])])
+                            push(memo[abs(int(text[:20]))])
                         elif op == 0x50:  # PERSID
                             refs.append(text.decode("latin-1"))
                             push(Ref(refs[-1]))
@@ -479,6 +496,15 @@ class _Machine:
                         raise ValueError
         finally:
             self.i = i
+
+
+def _put(memo: List[Any], index: int, value: Any) -> None:
+    """Set an entry out of order."""
+    if not 0 <= index <= MAX_MEMO:
+        raise Broken("limit", f"a pickle of at most {grouped(MAX_MEMO)} memos", "one with more")
+    if index >= len(memo):
+        memo.extend([None] * (index + 1 - len(memo)))
+    memo[index] = value
 
 
 class _Key:
