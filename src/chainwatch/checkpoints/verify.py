@@ -189,7 +189,7 @@ def _options(
         raise ValueError(f"a custom rule is for the format custom, not for {format or 'one that is to be found'}")
     else:
         check_format(format)
-    return Options(deep, format, now, settle, examine_file or examine, progress, custom)
+    return Options(deep, format, now, settle, examine if examine_file is None else examine_file, progress, custom)
 
 
 def _inventory(path: str, options: Options) -> Inventory:
