@@ -70,10 +70,13 @@ class Server:
         self._run("pg_ctl", what, "-D", str(self.data), *options)
 
     def new_database(self) -> str:
-        """An empty database's URL."""
-        name = f"db{next(self._count)}"
-        self._run("createdb", "-h", str(self.root), "-U", "chainwatch", name)
-        return f"postgresql://chainwatch@/{name}?host={quote(str(self.root), safe='')}"
+        """The URL of an empty database: a schema of its own, which takes no time to make and to drop."""
+        import psycopg
+
+        name = f"s{next(self._count)}"
+        with psycopg.connect(host=str(self.root), user="chainwatch", dbname="postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {name}".encode())
+        return f"postgresql://chainwatch@/postgres?host={quote(str(self.root), safe='')}&options=-csearch_path%3D{name}"
 
     def _run(self, program: str, *arguments: str) -> None:
         identity = {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []} if self._user else {}

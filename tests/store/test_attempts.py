@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from chainwatch.model.chain import FromScratch, Hold, LeaveAlone, Release, Resubmit, Wait
+from chainwatch.model.chain import Decision, FromScratch, Hold, LeaveAlone, Release, Resubmit, Wait
 from chainwatch.model.verdict import Cause, Evidence, Outcome, Retry, Verdict
 from chainwatch.store import AttemptTaken, Store, StoreError
 from tests.store.build import MINUTE, NOW, attempt, job, record
@@ -87,7 +87,11 @@ def test_a_decision_that_only_repeats_the_last_one_is_not_written_again(store: S
 
 
 def test_decisions_of_the_same_shape_come_back_as_their_own_kind(store: Store, chain: str) -> None:
-    made = [Hold(job(), "x"), Release(job(), "x"), Resubmit(FromScratch("no checkpoint exists"), "x", exclude=("n1",))]
+    made: list[Decision] = [
+        Hold(job(), "x"),
+        Release(job(), "x"),
+        Resubmit(FromScratch("no checkpoint exists"), "x", exclude=("n1",)),
+    ]
     for decision in made:
         store.add_decision(chain, None, decision, NOW, "x")
     assert [decision for _, _, decision, _ in store.decisions(chain)] == made

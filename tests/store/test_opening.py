@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -389,7 +390,7 @@ def test_an_older_database_is_brought_up_to_date_with_everything_in_it(
 def test_no_schema_changes_under_a_daemon_that_is_at_work(
     store: Store, database: str | None, state: Path, later: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = store_module.datetime.now(store_module.UTC)
+    now = datetime.now(UTC)
     lease = store.acquire_lease(f"here:{os.getpid()}", MINUTE, now)
     with pytest.raises(StoreError, match=f"here:{os.getpid()} still works"):
         open_store(state, database)
