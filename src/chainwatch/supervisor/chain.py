@@ -10,19 +10,20 @@ any line goes on from there without a special path. Its order:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from chainwatch.actions import submit as submission
 from chainwatch.actions.tag import find
 from chainwatch.config.models import Chain
+from chainwatch.diagnosis.hang import Watch
 from chainwatch.model.chain import Attempt, ChainState, Desired
 from chainwatch.model.job import Job, JobState, Snapshot, Source
 from chainwatch.model.verdict import Outcome
 from chainwatch.recovery.pending import needs_person
 from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus
-from chainwatch.supervisor import ends, history, judging
+from chainwatch.supervisor import ends, history, judging, watching
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.readers import Place, Silent
@@ -46,6 +47,8 @@ class Scene:
     """Jobs of the queue that belong to the chain, oldest submission first."""
     incident: str = ""
     cohort: str = ""
+    watches: Mapping[str, Watch] = field(default_factory=dict)
+    """The watches of all running chains, as they were before this tick: many that fall silent at once are no hangs."""
     accounting: bool = True
     """False: the site has no accounting, so waiting for it is vain."""
 
@@ -78,7 +81,7 @@ class ChainStep:
             )
         if not scene.snapshot.knows(Source.QUEUE):
             return record  # nothing may be concluded; what was true stays as it is
-        return self._after(record, settings, place, scene, now)
+        return self._after(self._nobody_runs(record, now), settings, place, scene, now)
 
     # -- what people want
 
@@ -193,14 +196,16 @@ class ChainStep:
             job = on_nodes[-1]
             if job.state is JobState.COMPLETING:
                 self.acting.set_right(record, settings, place, now, job)
-            return self._running(record, place, job, now)
+            return self._running(record, settings, place, job, scene, now)
         job = live[0]
         if record.desired is Desired.STOP:
             return self._state(record, ChainState.STOPPED, f"stopped by a person; job {job.shown_id} still waits", now)
         self.acting.set_right(record, settings, place, now, None)
         return self._pending(record, settings, job, now)
 
-    def _running(self, record: ChainRecord, place: Place, job: Job, now: datetime) -> ChainRecord:
+    def _running(
+        self, record: ChainRecord, settings: Chain, place: Place, job: Job, scene: Scene, now: datetime
+    ) -> ChainRecord:
         progress = self.house.readers.progress(place, job, now=now)
         changes: dict[str, Any] = {}
         if not isinstance(progress, Silent):
@@ -210,10 +215,13 @@ class ChainStep:
                 changes["saved_step"] = progress.saved_step
             if progress.target is not None and progress.target != record.target:
                 changes["target"] = progress.target
-        if changes:
-            with self.house.store.transaction(self.house.lease):
-                record = self.house.store.update_chain(record.name, **changes)
+        seen = watching.look(record, settings, job, progress, scene.watches, now, self.house.config.poll)
+        with self.house.store.transaction(self.house.lease):
+            changes["facts"] = watching.tell(self.acting, record, job, seen, now)
+            record = self.house.store.update_chain(record.name, **changes)
         words = f"job {job.shown_id} is {job.state.lower()}"
+        if seen.silence is not None:
+            words += ", and fell silent with others" if seen.together else ", and seems to hang"
         if job.preempted_at is not None:
             words = f"job {job.shown_id} is being preempted"
         return self._state(record, ChainState.RUNNING, words, now)
@@ -282,6 +290,16 @@ class ChainStep:
         return record, now - datetime.fromisoformat(str(seen["at"]))
 
     # -- no live job
+
+    def _nobody_runs(self, record: ChainRecord, now: datetime) -> ChainRecord:
+        """What was measured of the attempt that ran is over; the pace that was learned stays."""
+        stale = {"watch", "hang", "rate", "step_at", "phase"} & set(record.facts)
+        if not stale:
+            return record
+        facts = dict(record.facts)
+        with self.house.store.transaction(self.house.lease):
+            watching.over(self.acting, record, facts, now)
+            return self.house.store.update_chain(record.name, facts={k: v for k, v in facts.items() if k not in stale})
 
     def _after(self, record: ChainRecord, settings: Chain, place: Place, scene: Scene, now: datetime) -> ChainRecord:
         attempts = self.house.store.attempts(record.name)

@@ -9,12 +9,14 @@ from chainwatch.actions import aside
 from chainwatch.actions.tag import short_instance
 from chainwatch.alerts.message import Kind, body
 from chainwatch.config.models import Chain, Config
+from chainwatch.diagnosis.hang import Watch
 from chainwatch.diagnosis.incidents import Incident, find_cohorts, find_incident
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
 from chainwatch.model.job import Job, Snapshot, Source
 from chainwatch.slurm.backend import NoInformation
 from chainwatch.store.errors import LeaseLost, StoreError
 from chainwatch.store.records import ChainRecord, IntentKind, Origin
+from chainwatch.supervisor import watching
 from chainwatch.supervisor.chain import ChainStep, Scene
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.poll import Poller, Wanted
@@ -81,6 +83,8 @@ class Supervisor:
         chains = self.house.store.chains()
         past = {c.name: self.house.store.attempts(c.name) for c in chains}
         incident, cohorts = self._together(chains, past, now)
+        alive = watching.watches(chains)
+        watching.settle_stall(self._step.acting, alive, now)
         for name, poller in self.pollers.items():
             mine = [c for c in chains if c.cluster == name]
             known = [self._known(c, past[c.name]) for c in mine]
@@ -93,7 +97,7 @@ class Supervisor:
             self._sight(name, snapshot, now)
             seen = assign(snapshot.jobs, known, short_instance(self.house.store.instance))
             for record in mine:
-                self._one(record, snapshot, seen.get(record.name, ()), incident, cohorts)
+                self._one(record, snapshot, seen.get(record.name, ()), incident, cohorts, alive)
         self._homeless(chains, now)
         self.last_tick = now
 
@@ -117,6 +121,7 @@ class Supervisor:
         jobs: tuple[Job, ...],
         incident: Incident | None,
         cohorts: Mapping[str, str],
+        alive: Mapping[str, Watch],
     ) -> None:
         now = self.house.clock.now()
         scene = Scene(
@@ -124,6 +129,7 @@ class Supervisor:
             jobs,
             incident=incident.sentence() if incident and record.name in incident.chains else "",
             cohort=cohorts.get(_template(record), ""),
+            watches=alive,
             accounting=self._accounting.get(record.cluster, True),
         )
         try:

@@ -23,6 +23,7 @@ _KINDS = {
     "incident": Kind.INCIDENT,
     "cohort": Kind.PERSON,
     "hang": Kind.HANG,
+    "nan": Kind.PERSON,
     "blind": Kind.BLIND,
 }
 
