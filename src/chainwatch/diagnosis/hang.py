@@ -46,9 +46,10 @@ class Pace:
         return sum(self.counts.get(phase, {}).values())
 
     def usual(self, phase: str, share: float = 0.99) -> float:
-        """The silence, in seconds, that this share of all did not exceed."""
+        """The silence, in seconds, that this share of all did not exceed; the longest one is left out in any case."""
         buckets = self.counts.get(phase, {})
-        wanted = share * sum(buckets.values())
+        count = sum(buckets.values())
+        wanted = min(share * count, count - 1)
         below = 0
         for bucket in sorted(buckets):
             below += buckets[bucket]
