@@ -64,6 +64,16 @@ def test_a_purged_predecessor_counts_as_met_even_for_afternotok() -> None:
     assert lab.state(second) == "RUNNING"
 
 
+def test_newer_releases_refuse_to_wait_for_the_success_or_failure_of_a_job_that_nobody_knows() -> None:
+    lab = Lab(Settings(release="24.11.5"))
+    lab.script(batch(5))
+    with pytest.raises(Refused, match="Job dependency problem"):
+        lab.submit("--dependency=afternotok:77")
+    late = lab.submit("--dependency=afterany:77")
+    lab.clock.sleep(5)
+    assert lab.state(late) == "RUNNING"
+
+
 def test_afternotok_of_a_remembered_success_is_never_satisfied() -> None:
     lab = Lab()
     first = lab.run(batch(5))

@@ -62,6 +62,12 @@ class SimulatedCluster:
         """The user deletes the script; jobs that were submitted have their copy."""
         self._scripts.pop(path, None)
 
+    def content(self, path: str) -> bytes:
+        """The text of a script. Raises FileNotFoundError."""
+        if path not in self._scripts:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self._scripts[path][0]
+
     @property
     def jobs(self) -> Sequence[SimJob]:
         """Every job that the controller remembers."""

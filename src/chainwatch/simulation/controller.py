@@ -8,7 +8,7 @@ from random import Random
 
 from chainwatch.model.clock import at_epoch
 from chainwatch.model.job import ExitCode, JobState
-from chainwatch.simulation import scheduling
+from chainwatch.simulation import dependency, scheduling
 from chainwatch.simulation.clock import Event, VirtualClock
 from chainwatch.simulation.database import Database
 from chainwatch.simulation.jobs import SimJob
@@ -34,7 +34,11 @@ class Controller:
         """Every job that is remembered, by raw id."""
         self.runs: list[Run] = []
         """The truth about every attempt that ever started, oldest first."""
+        self.accepted: list[tuple[float, int, Request]] = []
+        """Every submission that was accepted: when, under which id, and what."""
         self.listeners: list[Listener] = []
+        self.starts: list[Event] = []
+        """Called at every start of a job."""
         self.up = True
         self.partition_up = True
         self.submit_limits: dict[str, int] = {}
@@ -54,6 +58,9 @@ class Controller:
             raise Refused(f"{_SBATCH} Required partition not available (inactive or drain)", Refusal.WAIT)
         for request in requests:
             self._check_limits(request)
+            lost = {"afterok", "afternotok"} & dependency.kinds_of_lost(request.dependency, self.records)
+            if lost and self.settings.refuses_lost_dependencies:
+                raise Refused(f"{_SBATCH} Job dependency problem", Refusal.PERSON)
         now = self.clock.time
         components: list[SimJob] = []
         for offset, request in enumerate(requests):
@@ -64,6 +71,7 @@ class Controller:
             job.hold = "user" if request.hold else ""
             self.jobs[job.job_id] = job
             components.append(job)
+            self.accepted.append((now, job.job_id, request))
             if request.begin:
                 self.clock.at(job.begin, self.kick)
         for job in components:
@@ -276,7 +284,10 @@ class Controller:
             directory=request.directory,
             stdout=output_path(request.stdout, job),
         )
-        run = Run(job.job_id, math.floor(job.submitted), request.name, request.script, job.nodes, now, request.comment)
+        run = Run(
+            job.job_id, math.floor(job.submitted), request.name, request.script, job.nodes, now, request.comment,
+            restarts=job.restarts,
+        )  # fmt: skip
         process = Process(self.clock, launch, run, lambda p: self._process_ended(job, run, p))
         job.run, job.process = run, process
         self.runs.append(run)
@@ -291,6 +302,8 @@ class Controller:
                 warn = self.later(lambda: self._warn(job, run))
                 job.timers.append(self.clock.after(max(0.0, request.time_limit - request.signal_before), warn))
         self.clock.after(0.1, lambda: process.start(job.program) if process.alive else None)
+        for told in self.starts:
+            told()
 
     def _split(self, job: SimJob) -> SimJob:
         """The record of the next task of an array. The last task keeps the array's own raw id."""

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from enum import Enum
 
@@ -47,8 +48,17 @@ def remaining(job: SimJob, lookup: Lookup, others: Iterable[SimJob]) -> tuple[Me
     return (Met.NOT_YET if left else Met.YES), ",".join(left)
 
 
+def kinds_of_lost(text: str, lookup: Lookup) -> set[str]:
+    """The kinds of those parts of a dependency that name a job which the controller does not know."""
+    return {part.partition(":")[0] for part in re.split("[,?]", text) for i in _ids(part) if not lookup(i)}
+
+
+def _ids(part: str) -> list[int]:
+    return [int(re.split(r"[_+]", i)[0]) for i in part.split(":")[1:] if i]
+
+
 def _one(part: str, job: SimJob, lookup: Lookup, others: Iterable[SimJob]) -> Met:
-    kind, _, ids = part.partition(":")
+    kind = part.partition(":")[0]
     if kind == "singleton":
         busy = any(
             o is not job
@@ -58,7 +68,7 @@ def _one(part: str, job: SimJob, lookup: Lookup, others: Iterable[SimJob]) -> Me
             for o in others
         )
         return Met.NOT_YET if busy else Met.YES
-    mets = [_after(kind, record) for i in ids.split(":") if i for record in lookup(int(i.split("_")[0].split("+")[0]))]
+    mets = [_after(kind, record) for i in _ids(part) for record in lookup(i)]
     if Met.NEVER in mets:
         return Met.NEVER
     return Met.NOT_YET if Met.NOT_YET in mets else Met.YES

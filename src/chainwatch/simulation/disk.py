@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from chainwatch.model.checkpoint import Checkpoint, Problem, RunReport, Status
 from chainwatch.model.verdict import Line
 from chainwatch.simulation.clock import VirtualClock
-
-FORMAT = "simulated"
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +22,8 @@ class SavedState:
     """Who writes it now, or wrote it last."""
     torn: bool = False
     """Two wrote it at the same time."""
+    cut: bool = False
+    """Its writer died while it wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,15 @@ class Disk:
 
     clock: VirtualClock
     directory: str
-    settle: float = 120.0
-    """A cut checkpoint looks as if it were in progress until nothing changed for so many seconds."""
+    format: str = "simulated"
+    """Name of the checkpoint format in reports."""
     states: dict[str, SavedState] = field(default_factory=dict)
     pointer: str | None = None
     """What the framework's own pointer file names."""
     resume_file: str | None = None
     """What the file behind CHAINWATCH_RESUME_FILE names."""
-    finished: bool = False
-    """The final step was reached and the completion mark written."""
+    finished_at: float | None = None
+    """When the final step was saved and the completion mark written."""
     reached: int = 0
     """The highest training step that any run logged."""
     logs: dict[str, list[LogLine]] = field(default_factory=dict)
@@ -74,6 +74,11 @@ class Disk:
     def path_of(self, step: int) -> str:
         """Where the training saves that step."""
         return f"{self.directory}/checkpoint-{step}"
+
+    @property
+    def finished(self) -> bool:
+        """The training is truly done."""
+        return self.finished_at is not None
 
     # -- the training writes ---------------------------------------------------------------------------------------
 
@@ -108,6 +113,7 @@ class Disk:
         if current is state:
             state.status = Status.DAMAGED if fraction >= 0.5 else Status.INCOMPLETE
             state.modified = self.clock.time
+            state.cut = True
 
     def drop_old(self, keep: int) -> None:
         """The training deletes its own oldest checkpoints; only as many intact ones as `keep` stay."""
@@ -152,22 +158,26 @@ class Disk:
 
     # -- what is there ---------------------------------------------------------------------------------------------
 
-    def newest_intact(self) -> SavedState | None:
-        """The truth: the best checkpoint to resume from."""
-        intact = [s for s in self.states.values() if s.status is Status.INTACT]
+    def newest_intact(self, avoid: Collection[str] = ()) -> SavedState | None:
+        """The truth: the best checkpoint to resume from, those of `avoid` left out."""
+        intact = [s for s in self.states.values() if s.status is Status.INTACT and s.path not in avoid]
         return max(intact, key=lambda s: s.step, default=None)
 
     def highest(self) -> SavedState | None:
         """What a naive resume picks: the highest number, whatever its state."""
         return max(self.states.values(), key=lambda s: s.step, default=None)
 
-    def report(self) -> RunReport:
-        """What an inventory of the directory finds now. Raises `StorageHangs`."""
+    def report(self, settle: float = 120.0) -> RunReport:
+        """What an inventory of the directory finds now. Raises `StorageHangs`.
+
+        Nobody can see whether an unfinished checkpoint still has a writer: it counts as in progress until nothing
+        changed in it for `settle` seconds.
+        """
         if self.hangs:
             raise StorageHangs(f"{self.directory} does not answer")
-        found = tuple(self._seen(s) for s in sorted(self.states.values(), key=lambda s: s.step))
+        found = tuple(self._seen(s, settle) for s in sorted(self.states.values(), key=lambda s: s.step))
         best = max((c for c in found if c.intact), key=lambda c: c.step or 0, default=None)
-        return RunReport(self.directory, FORMAT if found else None, found, best, self.pointer)
+        return RunReport(self.directory, self.format if found else None, found, best, self.pointer)
 
     def lines(self, path: str, since: float = 0.0) -> Sequence[Line]:
         """The lines of a log that were written since a moment. Raises `StorageHangs`."""
@@ -176,21 +186,22 @@ class Disk:
         numbered = enumerate(self.logs.get(path, ()), 1)
         return [Line(path, number, line.text) for number, line in numbered if line.at >= since]
 
-    def _seen(self, state: SavedState) -> Checkpoint:
+    def _seen(self, state: SavedState, settle: float) -> Checkpoint:
+        modified = self.clock.time if state.status is Status.IN_PROGRESS else state.modified
         status = state.status
-        fresh = self.clock.time - state.modified < self.settle
-        if status in _CUT and fresh:
-            status = Status.IN_PROGRESS
-        problems = (_PROBLEMS[state.status],) if state.status in _PROBLEMS else ()
-        reason = problems[0].sentence() if problems else "every file is complete"
-        return Checkpoint(state.path, state.step, FORMAT, status, reason, problems, modified=state.modified)
+        if status is Status.IN_PROGRESS or state.cut:
+            unfinished = Status.INCOMPLETE if status is Status.IN_PROGRESS else status
+            status = Status.IN_PROGRESS if self.clock.time - modified < settle else unfinished
+        problem = _PROBLEMS.get(status)
+        reason = problem.sentence() if problem else "every file is complete"
+        problems = (problem,) if problem else ()
+        return Checkpoint(state.path, state.step, self.format, status, reason, problems, modified=modified)
 
 
 class StorageHangs(OSError):
     """Reading the simulated storage would block: the reader's deadline passes."""
 
 
-_CUT = frozenset({Status.DAMAGED, Status.INCOMPLETE})
 _PROBLEMS = {
     Status.DAMAGED: Problem("rank_0_model_states.pt", "truncated", "9,200,000,000 bytes", "510,000 bytes"),
     Status.INCOMPLETE: Problem("rank_0_optim_states.pt", "missing", "the file", "no such file"),

@@ -29,6 +29,8 @@ class SiteResubmitter:
     options: tuple[str, ...] = ()
     retry: float = 60.0
     """Seconds after which it tries again when the controller is away or refuses."""
+    copies_comment: bool = False
+    """It copies the old job's comment, with whatever tag stands in it."""
     active: bool = True
     submitted: list[int] = field(default_factory=list)
     """Ids of its jobs."""
@@ -40,10 +42,13 @@ class SiteResubmitter:
         if not self.active or job.request.script != self.script or job.state not in self.states:
             return
         request = job.request
+        options = [f"--job-name={request.name}", f"--qos={request.qos}", f"--nodes={request.nodes}", *self.options]
+        if self.copies_comment:
+            options.append(f"--comment={request.comment}")
         submission = Submission(
             script=self.script,
             args=request.args,
-            options=(f"--job-name={request.name}", f"--qos={request.qos}", f"--nodes={request.nodes}", *self.options),
+            options=tuple(options),
             directory=request.directory,
             environment=tuple(request.environment.items()),
         )

@@ -20,6 +20,8 @@ class Run:
     started: float
     token: str
     """The job's comment."""
+    restarts: int = 0
+    """How often Slurm had requeued the job before."""
     stopped: float | None = None
     """When the controller took it for ended; None while it has not."""
     released: float | None = None

@@ -136,3 +136,9 @@ class Settings:
     def shows_submit_line(self) -> bool:
         """scontrol shows SubmitLine, and sacct Restarts and FailedNode (from 24.11)."""
         return self._version >= (24, 11)
+
+    @property
+    def refuses_lost_dependencies(self) -> bool:
+        """sbatch refuses afterok and afternotok of a job that the controller does not know (from 23.02). Older releases
+        take such a dependency as met; `afterany` is taken as met by all."""
+        return self._version >= (23, 2)

@@ -116,6 +116,8 @@ class Training:
     disk: Disk
     is_faulty: Callable[[str], bool] = lambda node: False
     """Whether programs crash on a node."""
+    read_file: Callable[[str], str | None] | None = None
+    """Reads the file that CHAINWATCH_RESUME_FILE names; None: `Disk.resume_file` stands for it."""
     met: dict[TrainingFault, int] = field(default_factory=dict)
     trainers: list[Trainer] = field(default_factory=list)
     """Every run that ever started, oldest first."""
@@ -220,14 +222,18 @@ class Trainer:
 
     def _chosen(self) -> str | None:
         disk, launch = self.training.disk, self.process.launch
-        highest, best = disk.highest(), disk.newest_intact()
+        highest = disk.highest()
         match self.training.recipe.resume:
             case ResumeRule.HIGHEST:
                 return highest.path if highest else None
             case ResumeRule.LATEST:
+                avoid = launch.environment.get("CHAINWATCH_AVOID", "").split(":")
+                best = disk.newest_intact(avoid)
                 return best.path if best else None
             case ResumeRule.RESUME_FILE:
-                return disk.resume_file
+                if self.training.read_file is None:
+                    return disk.resume_file
+                return self.training.read_file(launch.environment.get("CHAINWATCH_RESUME_FILE", "")) or None
             case ResumeRule.POINTER:
                 return disk.pointer
             case ResumeRule.GIVEN:
@@ -306,7 +312,7 @@ class Trainer:
             disk.drop_old(recipe.keep)
         if self._at_step >= recipe.final_step:
             self.output(f"{MARK} at step {self._at_step}")
-            disk.finished = True
+            disk.finished_at = disk.finished_at or self.process.clock.time
             self._end(1 if recipe.teardown_crash else 0)
         elif self._leaving is not None:
             self._end(self._leaving)
