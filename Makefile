@@ -30,6 +30,9 @@ test: venv slurm services ## the whole test suite, on a real private Slurm too
 unit: venv ## the tests that need no Slurm
 	$(BIN)/pytest -m 'not slurm'
 
+never: venv ## what must never happen, on HISTORIES=500 new random histories of the simulated cluster
+	CHAINWATCH_HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest tests/simulation/test_never.py --timeout=0
+
 bench: venv ## the benchmarks
 	$(BIN)/pytest --benchmark-enable --benchmark-only
 
@@ -47,4 +50,4 @@ fuzz: ## coverage-guided fuzzing of the checkpoint readers, SECONDS=60 for each 
 docs: venv ## the documentation site, in build/site
 	$(BIN)/python -m dev.docs
 
-.PHONY: docs help venv slurm test unit bench lint fuzz services demo
+.PHONY: never docs help venv slurm test unit bench lint fuzz services demo

@@ -8,8 +8,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from dev.slurm import PrivateCluster, Settings, missing_programs
+
+# A run that decides whether a change is good tries the same examples as the last one; others look for new ones.
+hypothesis.settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("steady")
 
 CLUSTER_FIXTURES = {"cluster", "idle_cluster"}
 

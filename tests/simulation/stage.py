@@ -45,6 +45,8 @@ class Scripted:
         self.process.after(self.program.seconds, lambda: self._end(self.program.code))
 
     def signalled(self, signal: str, batch: bool) -> None:
+        if self.program.deaf and signal == "TERM":
+            return
         if not (batch or self.program.in_step):
             return  # the steps got it, and this script has none
         answer = dict(self.program.on).get(signal)

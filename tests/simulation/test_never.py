@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,11 @@ def play(plan: Plan, template: Path) -> None:
         watch.at_the_end(world)
 
 
+@pytest.mark.timeout(600)
 @given(plan=plans)
 @settings(
-    max_examples=200,
+    max_examples=int(os.environ.get("CHAINWATCH_HISTORIES", "50")),
+    derandomize="CHAINWATCH_HISTORIES" not in os.environ,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),

@@ -44,7 +44,7 @@ class SimulatedCluster:
         self.controller = Controller(clock, self.settings, self.random, self.database)
         self.reach = Reach.UP
         self.refusal: Refused | None = None
-        """While set, every submission is refused with it."""
+        """While set, every submission of the served user is refused with it."""
         self.authentication = True
         """munge answers; without it no client gets anything."""
         self.directories: set[str] | None = None
@@ -86,7 +86,7 @@ class SimulatedCluster:
 
     def submit(self, submission: Submission, user: str | None = None) -> int:
         """sbatch by a user (by default the one whom the daemon serves). Raises `Refused`."""
-        if self.refusal is not None:
+        if self.refusal is not None and (user is None or user == self.settings.user):
             raise self.refusal
         if submission.script not in self._scripts:
             message = f"sbatch: error: Unable to open file {submission.script}"

@@ -50,8 +50,18 @@ class Trouble(StrEnum):
     """Faults of the program itself."""
 
     CRASH = "crash"
+    """A bug: an exception that a retry meets again."""
+    NETWORK = "network"
+    """A connection breaks; a retry helps."""
     NAN = "nan"
     HANG = "hang"
+
+
+_LAST_WORDS = {
+    Trouble.CRASH: "IndexError: index 4096 is out of range",
+    Trouble.NETWORK: "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error",
+    Trouble.NAN: "ValueError: loss is nan",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,12 +292,10 @@ class Trainer:
     def _meet(self, fault: TrainingFault) -> None:
         if not self.training.spend(fault):
             (self._reach_goal if self._is_goal(fault.step) else self._go_on)()
-        elif fault.trouble is Trouble.CRASH:
-            self._crash("IndexError: index 4096 is out of range")
-        elif fault.trouble is Trouble.NAN:
-            self._crash("ValueError: loss is nan")
+        elif fault.trouble is Trouble.HANG:
+            self.output(f"step {fault.step}")  # and nothing more
         else:
-            self.output(f"step {fault.step}")  # a hang says nothing more
+            self._crash(_LAST_WORDS[fault.trouble])
 
     def _is_goal(self, step: int) -> bool:
         recipe = self.training.recipe

@@ -321,8 +321,10 @@ class ChainStep:
             last = attempts[-1]
         if record.desired is Desired.STOP:
             return self._state(record, ChainState.STOPPED, f"stopped by a person: {record.desired_why or '-'}", now)
-        asked = record.retried_at is not None and (
-            record.state_since is None or record.retried_at >= record.state_since
+        asked = (
+            record.retried_at is not None
+            and (record.state_since is None or record.retried_at >= record.state_since)
+            and (last is None or last.ended is None or record.retried_at >= last.ended)  # of an end that they knew
         )
         if last is None and record.retried_at is None:
             return self._state(record, ChainState.NEW, "registered; `chainwatch submit` submits the first job", now)
@@ -362,13 +364,30 @@ class ChainStep:
         words = f"job {attempt.job.shown_id} ended ({end.job.raw_state or end.job.state})"
         if not end.complete and scene.accounting and waited < STEPS_BOUND:
             return self._state(record, ChainState.RECOVERING, f"{words}; waiting for accounting's steps", now)
-        judged = judging.judge(
-            self.house, record, settings, place, attempt, end, scene.snapshot, now, patient=waited < CHECKING_BOUND
-        )
+        judged = judging.judge(self.house, record, settings, place, attempt, end, scene.snapshot, now)
         if judged is None:
-            return self._state(record, ChainState.RECOVERING, f"{words}; its logs and checkpoints are being read", now)
+            return self._unread(record, attempt, f"{words}; its logs and checkpoints", waited, now)
         self.acting.remember(record, settings, *judged, now)
         return None
+
+    def _unread(
+        self, record: ChainRecord, attempt: Attempt, words: str, waited: timedelta, now: datetime
+    ) -> ChainRecord:
+        """Storage is silent. What it holds may prove that the chain is done, so nothing is judged without it."""
+        if waited < CHECKING_BOUND:
+            return self._state(record, ChainState.RECOVERING, f"{words} are being read", now)
+        if waited >= VANISHED_ALERT:
+            with self.house.store.transaction(self.house.lease):
+                self.acting.owe(
+                    record, f"wait:unread:{attempt.number}", "warning", f"{record.name}: its storage does not answer", now,
+                    why=f"{words} cannot be read, and may prove that it is done",
+                    wants="look at the storage; chainwatch goes on by itself once it answers",
+                    command=f"chainwatch explain {record.name}",
+                )  # fmt: skip
+        return self._state(
+            record, ChainState.WAITING, f"{words} cannot be read: the storage does not answer", now,
+            wait_until=now + timedelta(minutes=1),
+        )  # fmt: skip
 
     def _vanished(
         self, record: ChainRecord, attempt: Attempt, end: ends.Unknown, scene: Scene, now: datetime
@@ -438,8 +457,10 @@ class ChainStep:
     def _again(self, record: ChainRecord) -> ChainRecord:
         return self.house.store.chain(record.name) or record
 
-    def _state(self, record: ChainRecord, state: ChainState, sentence: str, now: datetime) -> ChainRecord:
-        return self.acting.state(record, state, sentence, now)
+    def _state(
+        self, record: ChainRecord, state: ChainState, sentence: str, now: datetime, **changes: Any
+    ) -> ChainRecord:
+        return self.acting.state(record, state, sentence, now, **changes)
 
     def _with_fact(self, record: ChainRecord, key: str, value: Any) -> ChainRecord:
         with self.house.store.transaction(self.house.lease):

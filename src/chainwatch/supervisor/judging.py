@@ -10,11 +10,11 @@ from chainwatch.diagnosis import diagnose
 from chainwatch.model.chain import Attempt
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job, JobState, Snapshot, Source
-from chainwatch.model.verdict import Evidence, LogEvidence, Progress
+from chainwatch.model.verdict import Evidence, Progress
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.ends import Ended
 from chainwatch.supervisor.house import House
-from chainwatch.supervisor.readers import LeftBehind, Place, Silent
+from chainwatch.supervisor.readers import Place, Silent
 
 _WRITERS_GONE = frozenset(
     {
@@ -49,17 +49,16 @@ def judge(
     end: Ended,
     snapshot: Snapshot,
     now: datetime,
-    *,
-    patient: bool = False,
 ) -> tuple[Attempt, Evidence] | None:
-    """The attempt with its verdict, and the evidence behind it. None: storage is still being read, and `patient`."""
+    """The attempt with its verdict, and the evidence behind it.
+
+    None: storage is silent. Nothing is judged without what it holds: it may prove that the chain is done.
+    """
     job = end.job if not end.requeued else replace(end.job, state=_closed(end.job.state))
     left = house.readers.left_behind(place, job, now=now)
     report = house.readers.checkpoints(place, settle=settle_after(job, settings))
-    if patient and (isinstance(left, Silent) or isinstance(report, Silent)):
+    if isinstance(left, Silent) or isinstance(report, Silent):
         return None
-    if isinstance(left, Silent):
-        left = LeftBehind(logs=LogEvidence(readable=False, problem=left.why))
     seen = report if isinstance(report, RunReport) else None
     saved = seen.newest_intact.step if seen and seen.newest_intact else None
     step = max((s for s in (left.progress.step, saved) if s is not None), default=None)

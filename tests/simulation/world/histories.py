@@ -31,7 +31,7 @@ events = st.sampled_from(list(Happening)).flatmap(
 
 training_faults = st.builds(
     TrainingFault,
-    trouble=st.sampled_from([Trouble.CRASH, Trouble.NAN]),
+    trouble=st.sampled_from([Trouble.NETWORK, Trouble.NETWORK, Trouble.CRASH, Trouble.NAN]),
     step=st.integers(1, 4000),
     times=st.sampled_from([1, 1, 2, None]),
 )

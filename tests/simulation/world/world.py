@@ -145,8 +145,11 @@ class World:
                     break
             self.heal()
             end = self.clock.time + patience
-            while self.clock.time < end and not self.settled():
+            for _ in range(4):
                 self._step(check)
+                while self.clock.time < end and not self.settled():
+                    self._step(check)
+                self.answer()
 
     def settled(self) -> bool:
         """Every chain is done or quiet, people know, and nothing lives on."""
@@ -172,6 +175,15 @@ class World:
             if job.pending and job.held:
                 with suppress(Refused):
                     cluster.controller.release(job.job_id, admin=True)
+
+    def answer(self) -> None:
+        """People do what people do when a chain waits for them: mend what ails it, and say retry."""
+        for tale in self.tales.values():
+            record = self.store.chain(tale.name)
+            if record is not None and record.state in {ChainState.RESTING, ChainState.STOPPED}:
+                tale.training.met.update({fault: 1_000_000 for fault in tale.plan.faults if fault.times is not None})
+                tale.touched.append((self.clock.time, Happening.RETRY))
+                self.store.update_chain(tale.name, retried_at=self.clock.now())
 
     def close(self) -> None:
         """Give everything back."""
