@@ -16,6 +16,7 @@ from chainwatch.cli.init import init
 from chainwatch.cli.install_service import install_service
 from chainwatch.cli.job_side import job_side
 from chainwatch.cli.lint import lint
+from chainwatch.cli.logs import logs
 from chainwatch.cli.metrics import metrics
 from chainwatch.cli.reload import reload
 from chainwatch.cli.run import run
@@ -51,8 +52,8 @@ _LOOK, _WANT, _START, _KEEP = "Look", "Want", "Start", "Keep"
 for command, panel in (
     (run, _START), (check, _START), (jobs.submit, _START), (jobs.adopt, _START), (init, _START), (lint, _START),
     (install_service, _START), (doctor, _START), (reload, _START), (job_side, _START),
-    (status.status, _LOOK), (status.history, _LOOK), (status.explain, _LOOK), (diagnose, _LOOK), (files.nodes, _LOOK),
-    (metrics, _LOOK), (web, _LOOK), (runbook, _LOOK),
+    (status.status, _LOOK), (status.history, _LOOK), (status.explain, _LOOK), (logs, _LOOK),
+    (diagnose, _LOOK), (files.nodes, _LOOK), (metrics, _LOOK), (web, _LOOK), (runbook, _LOOK),
     (wishes.pause, _WANT), (wishes.resume, _WANT), (wishes.stop, _WANT), (wishes.retry, _WANT), (wishes.done, _WANT),
     (wishes.mode, _WANT), (wishes.forget, _WANT),
     (files.quarantine, _KEEP), (files.restore, _KEEP), (files.backup, _KEEP),
