@@ -105,8 +105,8 @@ def tell(acting: Acting, record: ChainRecord, job: Job, seen: Seen, now: datetim
     acting.owe(
         record, f"hang:{job.attempt}", "critical", f"{record.name}: job {job.shown_id} seems to hang", now,
         why=silence.sentence, did="nothing: the job is left alone",
-        wants="look at its processes; if it hangs, end it and chainwatch resubmits from the newest intact checkpoint",
-        command=f"scancel {job.shown_id}",
+        wants=f"look at its processes; if it hangs, end it (scancel {job.shown_id}), then let the chain go on",
+        command=f"chainwatch retry {record.name}",
     )  # fmt: skip
     facts[ALARM] = str(job.attempt)
     return facts
