@@ -111,7 +111,7 @@ def test_latest_costs_at_most_two_and_a_half_times_a_bare_python(
     run(latest)
     pairs = [(run(bare), run(latest)) for _ in range(30)]
     benchmark.pedantic(run, args=(latest,), rounds=3)  # type: ignore[attr-defined]
-    ours, theirs = statistics.median(pair[1] for pair in pairs), statistics.median(pair[0] for pair in pairs)
+    ours, theirs = min(pair[1] for pair in pairs), min(pair[0] for pair in pairs)  # what other processes did not delay
     print(f"\nlatest {ours * 1000:.1f} ms, bare python {theirs * 1000:.1f} ms")
     assert ours / theirs <= 2.5
 

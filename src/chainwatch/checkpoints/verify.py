@@ -157,6 +157,11 @@ def judge(candidate: Candidate, inventory: Inventory, options: Options) -> Check
         look.missing(candidate.name, _who_names(candidate, look.run_pointer))
     else:
         candidate.layout.judge(candidate, look)
+        if not look.problems and len(look.neighbours) > 1:
+            from chainwatch.checkpoints.witness import differences
+
+            for difference in differences(look):
+                look.warn(difference)
     modified = _modified(candidate, look)
     status = _status(look, candidate, modified, options)
     return Checkpoint(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 TYPE_CHECKING = False
 
@@ -18,7 +17,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     """Run the command line; returns the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     light = LIGHT.get(arguments[0]) if arguments else None
-    module: Any = import_module(f"chainwatch.cli.{light or 'app'}")
+    module: Any = __import__(f"chainwatch.cli.{light or 'app'}", fromlist=("main",))
     code: int = module.main(arguments if light is None else arguments[1:])
     return code
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 
 from chainwatch.checkpoints.files.base import Broken, Fault, Finding, Reader, fault_of_error
 
@@ -17,7 +16,6 @@ __all__ = ["Broken", "Fault", "Finding", "Reader", "examine", "kind_of"]
 MAGIC = (
     (b"PK\x03\x04", "zip"),
     (b"PK\x05\x06", "zip"),
-    (b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9", "torch_legacy"),
     (b"\x89HDF\r\n\x1a\n", "hdf5"),
     (b"\x93NUMPY", "npy"),
     (b"\x0c\xdb\x3a\x2a", "ocdbt"),
@@ -25,6 +23,11 @@ MAGIC = (
     (b"\x1f\x8b", "tar"),
 )
 """First bytes -> file kind. A zip is looked into: torch, npz, Keras or a plain one."""
+
+LEGACY = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")
+"""The magic number of `torch.save` before its zip format; a pickle of any protocol begins with it."""
+HEAD = 32
+"""First bytes that tell the kind."""
 
 SUFFIX = {
     ".pt": "torch",
@@ -70,6 +73,8 @@ def kind_of(name: str, head: bytes) -> str:
     for magic, kind in MAGIC:
         if head.startswith(magic):
             return ending if kind == "zip" and ending in ("npz", "keras", "distcp") else kind
+    if head[:1] == b"\x80" and LEGACY in head:
+        return "torch_legacy"
     if ending == "raw" and head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return "pickle"
     return ending
@@ -91,7 +96,7 @@ def examine(
         with Reader(path, progress) as reader:
             if reader.size == 0 and kind != "raw":
                 return Finding(kind or kind_of(reader.name, b""), (Fault("empty", "data", "0 bytes"),))
-            found = kind or kind_of(reader.name, reader.read(0, min(16, reader.size)))
+            found = kind or kind_of(reader.name, reader.read(0, min(HEAD, reader.size)))
             try:
                 finding = _check(found, reader, deep)
             except Broken as broken:
@@ -114,6 +119,7 @@ def _check(kind: str, reader: Reader, deep: bool) -> Finding:
             for _ in reader.blocks(0, reader.size):
                 pass
         return Finding("raw")
-    module: Any = import_module(f"{__name__}.{MODULE.get(kind, kind)}")
+    # importlib would bring `warnings` into every start of `chainwatch latest`
+    module: Any = __import__(f"{__name__}.{MODULE.get(kind, kind)}", fromlist=("check",))
     finding: Finding = module.check(reader, deep)
     return finding

@@ -24,11 +24,13 @@ _NUMBERS = {"FloatStorage": "f", "DoubleStorage": "d", "LongStorage": "q", "IntS
 
 def check(reader: Reader, deep: bool) -> Finding:
     """A zip that torch wrote; any other zip is checked for what all zips have."""
-    head = reader.read(0, min(16, reader.size))
-    if head[:2] == b"\x80\x02" and head[:4] != b"PK\x03\x04":
-        from chainwatch.checkpoints.files import torch_legacy
+    head = reader.read(0, min(32, reader.size))
+    if head[:1] == b"\x80":
+        from chainwatch.checkpoints.files import LEGACY, pickles, torch_legacy
 
-        return torch_legacy.check(reader, deep)
+        if LEGACY in head or reader.size < 32:
+            return torch_legacy.check(reader, deep)
+        return pickles.check(reader, deep)
     if head[:4] != b"PK\x03\x04" and not _is_empty_zip(head):
         what = "zeros at the start" if not any(head) else "other bytes at the start"
         raise Broken("structure" if reader.size > 4 else "truncated", "a torch file", what)

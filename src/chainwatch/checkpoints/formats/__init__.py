@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from chainwatch.model.light import NamedTuple
 
 TYPE_CHECKING = False
@@ -24,7 +22,7 @@ class Entry(NamedTuple):
     """Format names that it serves."""
     module: str
     hints: Tuple[str, ...]
-    """Substrings of "folder name / entry names", each on its own line between newlines."""
+    """Substrings of the names of the directory and all that is in it, each on its own line, directories ending in /."""
 
 
 TABLE: Tuple[Entry, ...] = (
@@ -33,14 +31,14 @@ TABLE: Tuple[Entry, ...] = (
     Entry(
         ("deepspeed",),
         "deepspeed",
-        ("_states.pt\n", "\nglobal_step", "optim_states.pt\n", "\nlatest\n", "_universal\n"),
+        ("_states.pt\n", "\nglobal_step", "optim_states.pt\n", "\nlatest\n", "_universal/\n"),
     ),
     Entry(("megatron",), "megatron", ("\niter_", "mp_rank_", "\ncommon.pt\n", "\nlatest_checkpointed_iteration.txt\n")),
-    Entry(("lightning",), "lightning", (".ckpt\n", "-unfinished\n")),
+    Entry(("lightning",), "lightning", (".ckpt\n", ".ckpt/\n", "-unfinished\n")),
     Entry(("dcp",), "dcp", ("\n.metadata\n", ".distcp\n", "\nshard-", "\nstep-")),
     Entry(("levanter",), "levanter", ("step-", "\nmetadata.json\n")),
     Entry(("axlearn",), "axlearn", ("\nindex\n", "step_")),
-    Entry(("nanotron",), "nanotron", ("\ncheckpoint_metadata.json\n", "\nmodel\n", "\nlatest.txt\n")),
+    Entry(("nanotron",), "nanotron", ("\ncheckpoint_metadata.json\n", "\nmodel/\n", "\nlatest.txt\n")),
     Entry(
         ("orbax",),
         "orbax",
@@ -52,7 +50,7 @@ TABLE: Tuple[Entry, ...] = (
             "\ncommit_success.txt\n",
         ),
     ),
-    Entry(("tf",), "tf", (".index\n", ".data-00", "_temp\n", "\ncheckpoint\n")),
+    Entry(("tf",), "tf", (".index\n", ".data-00", "_temp/\n", "\ncheckpoint\n")),
     Entry(("composer",), "composer", ("-rank",)),
     Entry(("keras",), "keras", (".keras\n", ".weights.h5\n", "\ntraining_metadata.json\n")),
     Entry(("npz",), "npz", (".npz\n", ".npy\n")),
@@ -75,7 +73,7 @@ _loaded: Dict[str, Layout] = {}
 def layout(entry: Entry) -> Layout:
     """The one instance of a layout, loaded on first use (each module has it as `LAYOUT`)."""
     if entry.module not in _loaded:
-        found: Layout = import_module(f"{__name__}.{entry.module}").LAYOUT
+        found: Layout = __import__(f"{__name__}.{entry.module}", fromlist=("LAYOUT",)).LAYOUT
         _loaded[entry.module] = found
     return _loaded[entry.module]
 
@@ -87,7 +85,7 @@ def single_files() -> Layout:
 
 def layouts_for(folder: Folder, wanted: Optional[str] = None) -> Iterator[Layout]:
     """The layouts that the names in this directory call for, in order of precedence; only `wanted`, if given."""
-    names = "\n" + "\n".join((folder.name, *folder.dirs, *folder.files)) + "\n"
+    names = "\n" + "/\n".join((folder.name, *folder.dirs)) + "/\n" + "\n".join(folder.files) + "\n"
     for entry in TABLE:
         if wanted is not None and wanted not in entry.formats:
             continue

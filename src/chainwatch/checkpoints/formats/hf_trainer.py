@@ -9,7 +9,6 @@ empty one. A checkpoint that was saved with `save_only_model` has neither optimi
 from __future__ import annotations
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look
-from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
 from chainwatch.checkpoints.formats.sharded import expect_newline, judge_index, judge_shards, shard_of
 from chainwatch.checkpoints.patterns import Pattern, Template
 
@@ -140,8 +139,10 @@ def _judge_inner(folder: Folder, look: Look) -> Optional[int]:
     steps = [name for name in folder.dirs if _STEP_DIR.match(name)]
     if steps or "latest" in folder:
         world = _judge_deepspeed(folder, steps, look)
-    fsdp = {name for name in folder.dirs if _is_fsdp(name) and (is_dcp(folder.sub(name)) or "fsdp" in name)}
+    fsdp = _fsdp_dirs(folder)
     if fsdp:
+        from chainwatch.checkpoints.formats.dcp import judge_dcp
+
         wanted = fsdp | {"optimizer_0"} if any("fsdp" in name for name in fsdp) else fsdp
         if "optimizer.bin" in folder:
             wanted = fsdp
@@ -156,6 +157,15 @@ def _judge_inner(folder: Folder, look: Look) -> Optional[int]:
     for stem in {match[1] for match in (_FSDP_RANK.match(name) for name in folder.files if "_rank" in name) if match}:
         judge_ranks(folder, [other.root for other in look.neighbours[:4]], f"{stem}_rank", ".bin", None, True, look, "")
     return world
+
+
+def _fsdp_dirs(folder: Folder) -> Set[str]:
+    named = [name for name in folder.dirs if _is_fsdp(name)]
+    if not named:
+        return set()
+    from chainwatch.checkpoints.formats.dcp import is_dcp
+
+    return {name for name in named if "fsdp" in name or is_dcp(folder.sub(name))}
 
 
 def _judge_deepspeed(folder: Folder, steps: List[str], look: Look) -> Optional[int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
-from chainwatch.checkpoints.formats.dcp import is_dcp, judge_dcp
 
 TYPE_CHECKING = False
 
@@ -75,7 +74,9 @@ class Lightning(Layout):
                     look.step = inner
                 elif inner != look.step:
                     look.warn(f"its name says step {look.step}, the state in it says {inner}")
-        elif is_dcp(folder):
+        elif _is_dcp(folder):
+            from chainwatch.checkpoints.formats.dcp import judge_dcp
+
             judge_dcp(folder, "", look)
             if folder.name.endswith(ENDING) and "metadata.json" not in folder:
                 _judge_meta(folder, look)
@@ -97,8 +98,14 @@ def _has_title(name: str) -> bool:
     return "epoch=" in name or "step=" in name
 
 
+def _is_dcp(folder: Folder) -> bool:
+    from chainwatch.checkpoints.formats.dcp import is_dcp
+
+    return is_dcp(folder)
+
+
 def _has_shards(folder: Folder) -> bool:
-    return is_dcp(folder) or any(name in folder.dirs for name in _WEIGHTS)
+    return _is_dcp(folder) or any(name in folder.dirs for name in _WEIGHTS)
 
 
 def _judge_meta(folder: Folder, look: Look) -> None:

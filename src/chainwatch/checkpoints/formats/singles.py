@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Dict, Iterable, Optional, Tuple
 
 ENDINGS = (".pt", ".pth", ".bin", ".safetensors", ".pth.tar", ".pt.tar")
-LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9"
 _PARTS = (
     "training_args", "optimizer.", "scheduler.", "scaler.", "rng_state", "sampler.", "adapter_model", "pytorch_model",
     "tokenizer", "common.", "shard-", "events.", "model.safetensors", "consolidated.",
@@ -59,8 +58,8 @@ class Singles(Layout):
         if candidate.name.endswith(".safetensors"):
             return "safetensors_single"
         for name in (candidate.name, *(each for each in candidate.run.files if each.endswith(ENDINGS))):
-            head = candidate.run.head(name, 16) or b""
-            if head.startswith(LEGACY):
+            head = candidate.run.head(name, 32) or b""
+            if head[:1] == b"\x80":
                 return "torch_legacy"
             if head.startswith(b"PK\x03\x04"):
                 break
