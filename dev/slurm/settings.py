@@ -39,7 +39,11 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the daemons listen, all on 127.0.0.1."""
+    """Where the daemons are spoken to, all on 127.0.0.1.
+
+    They listen on every address (who has not the private munge key gets nothing): NoInAddrAny would bind them to what
+    the machine's name resolves to, which may be 127.0.1.1, another network, or nothing at all.
+    """
 
     slurmctld: int
     slurmdbd: int
@@ -133,8 +137,6 @@ def slurm_conf(name: str, settings: Settings, layout: Layout, ports: Ports, vers
         "SlurmdLogFile": f"{layout.logs}/slurmd-%n.log",
         "SlurmctldDebug": "info",
         "SlurmdDebug": "info",
-        # Nothing listens beyond this machine.
-        "CommunicationParameters": "NoInAddrAny,NoCtldInAddrAny",
         "ProctrackType": "proctrack/linuxproc",
         "TaskPlugin": "task/none",
         "PrologFlags": "Contain",
@@ -204,7 +206,6 @@ def slurmdbd_conf(layout: Layout, ports: Ports) -> str:
             "StorageHost=localhost",
             "StorageUser=root",
             "StorageLoc=slurm_acct",
-            "CommunicationParameters=NoInAddrAny",
             "",
         )
     )

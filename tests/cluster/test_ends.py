@@ -124,11 +124,13 @@ def test_preempted_in_mode_cancel(play: Theatre) -> None:
 
 
 def test_preempted_in_mode_requeue_the_same_id_comes_back(play: Theatre) -> None:
-    first, second = play.records("preempted_and_back")
-    assert first.job_id == second.job_id
-    assert first.attempt.submitted < second.attempt.submitted
-    assert (first.state, second.state) in {(S.REQUEUED, S.COMPLETED), (S.PREEMPTED, S.COMPLETED)}
+    # 24.11 may start it again before the preemptor, and preempt it once more.
+    first, *_, last = play.records("preempted_and_back")
+    assert first.job_id == last.job_id
+    assert first.attempt.submitted < last.attempt.submitted
+    assert first.state in (S.REQUEUED, S.PREEMPTED)
     assert first.end is not None
+    assert last.state is S.COMPLETED
 
 
 @pytest.mark.parametrize(("code", "recorded"), [(1, S.FAILED), (0, S.COMPLETED)])
