@@ -23,6 +23,7 @@ from chainwatch.alerts.outbox import routes_of
 from chainwatch.config import Config, ConfigError, load
 from chainwatch.config.site import SiteError, apply, load_site, pause_reason
 from chainwatch.model.clock import SystemClock
+from chainwatch.model.job import Source
 from chainwatch.model.pulse import Board, Pulse
 from chainwatch.slurm.backend import Backend, NoInformation
 from chainwatch.store import Store, open_store
@@ -151,6 +152,9 @@ class Daemon:
                 self._deliver_once(timedelta(seconds=30))
             finally:
                 self._part()
+            silent = [name for name, poller in supervisor.pollers.items() if Source.QUEUE not in poller.last_good]
+            if silent:
+                raise NoInformation(f"Slurm did not answer for {', '.join(silent)}: nothing was concluded")
             return
         mailman = threading.Thread(target=self._deliver, name="alerts", daemon=True)
         mailman.start()
