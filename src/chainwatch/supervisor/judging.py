@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 
 from chainwatch.config.models import Chain
 from chainwatch.diagnosis import diagnose
+from chainwatch.diagnosis.torn import torn_by
 from chainwatch.model.chain import Attempt
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job, JobState, Snapshot, Source
-from chainwatch.model.verdict import Evidence, Progress
+from chainwatch.model.verdict import Cause, Evidence, Progress
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.ends import Ended
 from chainwatch.supervisor.house import House
@@ -83,6 +84,12 @@ def judge(
     verdict = diagnose(evidence)
     if Source.ACCOUNTING not in snapshot.answered and not end.complete:
         verdict = replace(verdict, weaker=(*verdict.weaker, "accounting gave no steps of this job"))
+    if verdict.cause is Cause.CHECKPOINT_CORRUPT:
+        before = [a for a in house.store.attempts(record.name) if a.number < attempt.number]
+        torn = torn_by(seen, attempt.resumed_from, before)
+        if torn is not None:
+            sentence = f"{verdict.sentence.rstrip('.')}; {torn[0]}"
+            verdict = replace(verdict, sentence=sentence, evidence=(*verdict.evidence, torn[1]))
     resumed = attempt.resumed_from or next((r.resumed_from for r in left.end_records if r.resumed_from), None)
     saved_after = saved if saved is not None else attempt.saved_before
     judged = replace(

@@ -1,0 +1,47 @@
+"""Which earlier attempt tore a checkpoint: timestamps of files, of PreemptTime and of ends, side by side. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from chainwatch.model.chain import Attempt
+from chainwatch.model.checkpoint import Checkpoint, RunReport
+from chainwatch.model.verdict import Line
+
+AFTER = timedelta(minutes=2)
+"""A killed writer's last blocks reach a network file system up to this long after the end."""
+
+
+def torn_by(report: RunReport | None, resumed_from: str | None, earlier: Sequence[Attempt]) -> tuple[str, Line] | None:
+    """The attempt whose end fell into the save of the checkpoint that could not be loaded: a clause and its evidence.
+
+    The checkpoint is the one that the job is known to have loaded, otherwise the newest that is not intact.
+    """
+    bad = _bad(report, resumed_from)
+    if bad is None or not bad.modified:
+        return None
+    written = datetime.fromtimestamp(bad.modified, UTC)
+    for attempt in reversed(earlier):
+        start, end = attempt.job.start, attempt.ended
+        if start is None or end is None or not start <= written <= end + AFTER:
+            continue
+        name = bad.path.rstrip("/").rsplit("/", 1)[-1]
+        when = attempt.job.preempted_at
+        pushed = f"was preempted at {when:%H:%M:%S}" if when else f"ended at {end:%H:%M:%S}"
+        clause = f"{name} was torn by attempt {attempt.number} (job {attempt.job.shown_id}), which {pushed} UTC"
+        side = f"last write {written:%Y-%m-%d %H:%M:%S} UTC"
+        if when:
+            side += f"; PreemptTime {when:%Y-%m-%d %H:%M:%S} UTC"
+        side += f"; end of job {attempt.job.shown_id} {end:%Y-%m-%d %H:%M:%S} UTC"
+        return clause, Line(bad.path, None, side)
+    return None
+
+
+def _bad(report: RunReport | None, resumed_from: str | None) -> Checkpoint | None:
+    if report is None:
+        return None
+    for checkpoint in report.checkpoints:
+        if resumed_from is not None and checkpoint.path.rstrip("/") == resumed_from.rstrip("/"):
+            return checkpoint
+    return next((c for c in reversed(report.checkpoints) if not c.intact), None)
