@@ -199,7 +199,7 @@ class Hang(Section):
     floor: Duration = timedelta(minutes=15)
     """The learned threshold is never below this."""
     end_job: bool = False
-    """End a hung job that the probe confirmed (otherwise people are told)."""
+    """Kept for a later release: in this one a hung job is told and left alone, whatever stands here."""
 
 
 class Caps(Section):
