@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from chainwatch.actions.compose import digest
 from chainwatch.checkpoints import verify
+from chainwatch.checkpoints.cache import FindingCache
 from chainwatch.checkpoints.formats.custom import Rule
 from chainwatch.diagnosis.completion import judge_completion
 from chainwatch.evidence import LogFile, read_logs
@@ -28,6 +29,9 @@ from chainwatch.supervisor.readers import LeftBehind, Place
 _START_SLACK = timedelta(seconds=2)
 """Clocks of nodes and of the controller differ a little: a line this much older still belongs to the attempt."""
 
+_FILES = FindingCache()
+"""What this process found of files that have not changed since: a waiting chain is looked at in every poll."""
+
 
 def checkpoints(place: Place, settle: timedelta, now: float) -> RunReport:
     """Every checkpoint of the chain, judged quickly. A directory that does not exist yet holds none."""
@@ -40,7 +44,8 @@ def checkpoints(place: Place, settle: timedelta, now: float) -> RunReport:
         return RunReport(path=path, format=None, checkpoints=(), newest_intact=None)
     wanted = None if where.format == "auto" else where.format
     custom = Rule.parse(where.custom) if where.custom is not None else None
-    return verify(path, format=wanted, now=now, settle=settle.total_seconds(), custom=custom)
+    seconds = settle.total_seconds()
+    return verify(path, format=wanted, now=now, settle=seconds, examine_file=_FILES, custom=custom)
 
 
 def log_files(place: Place, job: Job) -> list[str]:
