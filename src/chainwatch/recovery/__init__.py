@@ -3,5 +3,6 @@
 from chainwatch.recovery.decide import Situation, decide
 from chainwatch.recovery.nodes import blamed
 from chainwatch.recovery.pending import needs_person
+from chainwatch.recovery.retry import over_before
 
-__all__ = ["Situation", "blamed", "decide", "needs_person"]
+__all__ = ["Situation", "blamed", "decide", "needs_person", "over_before"]

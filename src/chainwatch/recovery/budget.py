@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from chainwatch.model.chain import Attempt, History
 from chainwatch.model.verdict import Cause, Verdict
+from chainwatch.recovery.retry import over_before
 
 _INTERRUPTIONS = frozenset({Cause.PREEMPTION, Cause.TIME_LIMIT, Cause.HARDWARE_NODE})
 
@@ -35,9 +36,7 @@ def judged(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
 def window(history: History) -> tuple[Attempt, ...]:
     """The attempts that count: from the last one that saved progress, or that ended after a person's `retry`."""
     attempts = judged(history.attempts)
-    if history.retried_at is not None:
-        since = history.retried_at
-        attempts = tuple(a for a in attempts if a.ended is not None and a.ended > since)
+    attempts = tuple(a for a in attempts if not over_before(a, history.retried_at))
     for index in range(len(attempts) - 1, -1, -1):
         if attempts[index].saved_progress:
             return attempts[index:]

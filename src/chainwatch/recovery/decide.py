@@ -14,6 +14,7 @@ from chainwatch.model.chain import Attempt, Decision, FromScratch, History, Leav
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.verdict import Cause, Outcome, Retry, Verdict
 from chainwatch.recovery import backoff, budget, nodes, resume
+from chainwatch.recovery.retry import over_before
 
 WRITER_PATIENCE = timedelta(minutes=30)
 """How long a checkpoint may go on changing after its job ended before a person is told: a dead node's processes live on
@@ -41,7 +42,7 @@ def decide(s: Situation) -> Decision:
         return _limits(s) or _resubmit(s, "first job of the chain")
     verdict = last.verdict
     assert verdict is not None
-    asked = s.history.retried_at is not None and (last.ended is None or last.ended <= s.history.retried_at)
+    asked = over_before(last, s.history.retried_at)
     if verdict.outcome is Outcome.DONE and not (asked and verdict.assumed):
         return LeaveAlone(f"the chain is done: {verdict.sentence}")
     if not s.settings.recovery.enabled:

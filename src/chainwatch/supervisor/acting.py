@@ -30,7 +30,7 @@ from chainwatch.model.chain import (
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job
 from chainwatch.model.verdict import Cause, Evidence, Outcome
-from chainwatch.recovery import Situation, blamed, decide
+from chainwatch.recovery import Situation, blamed, decide, over_before
 from chainwatch.recovery.resume import avoided, choose
 from chainwatch.slurm.backend import NoInformation, Refusal, Refused
 from chainwatch.slurm.environment import EnvironmentUnusable
@@ -300,9 +300,7 @@ class Acting:
                     command=f"chainwatch mode {record.name} act",
                 )  # fmt: skip
                 return self._decided(record, ChainState.WAITING, decision, number, sentence, now)
-        asked = record.retried_at is not None and (
-            last is None or last.ended is None or last.ended <= record.retried_at
-        )
+        asked = last is not None and over_before(last, record.retried_at)
         grace = settings.resubmitter.grace if settings.resubmitter.by != "none" else settings.recovery.grace
         self.set_right(record, settings, place, now, None)
         if grace and last is not None and last.ended is not None and not asked:

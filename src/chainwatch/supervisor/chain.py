@@ -21,7 +21,7 @@ from chainwatch.diagnosis.hang import Watch
 from chainwatch.model.chain import Attempt, ChainState, Desired
 from chainwatch.model.job import Job, JobState, Snapshot, Source
 from chainwatch.model.verdict import Outcome
-from chainwatch.recovery.pending import needs_person
+from chainwatch.recovery import needs_person, over_before
 from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus
 from chainwatch.supervisor import ends, history, judging, watching
 from chainwatch.supervisor.acting import Acting
@@ -330,8 +330,8 @@ class ChainStep:
             return self._state(record, ChainState.NEW, "registered; `chainwatch submit` submits the first job", now)
         verdict = last.verdict if last is not None else None
         if last is not None and verdict is not None and verdict.outcome is Outcome.DONE:
-            later = record.retried_at is not None and (last.ended is None or last.ended <= record.retried_at)
-            if not (later and verdict.assumed):
+            doubted = verdict.assumed and over_before(last, record.retried_at)
+            if not doubted:
                 return self.acting.done(record, last, now)
         if record.desired is Desired.PAUSE:
             until = f" until {record.desired_until:%Y-%m-%d %H:%M} UTC" if record.desired_until else ""

@@ -85,6 +85,8 @@ class Daemon:
         try:
             with self._signals(), self._leased(store, config) as supervisor:
                 self._serve(supervisor)
+        except Stopped:
+            self.log.info("stopped")
         finally:
             store.close()
 
@@ -134,11 +136,14 @@ class Daemon:
             try:
                 return backends(config, store)
             except NoInformation as e:
-                if self.flags.once or self._stop.is_set():
+                if self.flags.once:
                     raise
+                if self._stop.is_set():
+                    raise Stopped from None
                 self.log.warning(f"Slurm does not answer yet: {e}; asked again in 30 seconds")
                 self._systemd.ready("waiting for Slurm")
-                WatchedClock(self._clock, self._systemd).sleep(30)
+                if not self._stop.is_set():
+                    WatchedClock(self._clock, self._systemd).sleep(30)
 
     def _serve(self, supervisor: Supervisor) -> None:
         house = supervisor.house

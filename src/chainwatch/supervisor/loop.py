@@ -13,6 +13,7 @@ from chainwatch.diagnosis.hang import Watch
 from chainwatch.diagnosis.incidents import Incident, find_cohorts, find_incident
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
 from chainwatch.model.job import Job, Snapshot, Source
+from chainwatch.recovery import over_before
 from chainwatch.slurm.backend import NoInformation
 from chainwatch.store.errors import LeaseLost, StoreError
 from chainwatch.store.records import ChainRecord, IntentKind, Origin
@@ -40,6 +41,7 @@ class Supervisor:
         self._accounting: dict[str, bool] = {}
         self._blind_since: dict[str, datetime] = {}
         self.last_tick: datetime | None = None
+        self._stopped: Callable[[], bool] = lambda: False
         self.observing = False
         """Slurm is being asked: nothing outside changes, so an exception may end it at any point."""
 
@@ -50,6 +52,7 @@ class Supervisor:
 
         Raises LeaseLost when another daemon took over, StoreError when the database fails: both mean stop.
         """
+        self._stopped = stopped
         while not stopped():
             self.tick()
             between()
@@ -71,6 +74,12 @@ class Supervisor:
     def _renew(self) -> None:
         assert self.house.lease is not None, "the loop acts under a lease"
         self.house.lease = self.house.store.renew_lease(self.house.lease, LEASE_TTL, self.house.clock.now())
+
+    def _renew_in_time(self) -> None:
+        """A pass over many chains whose storage is slow takes longer than the lease lasts."""
+        lease = self.house.lease
+        if lease is not None and lease.until - self.house.clock.now() < LEASE_TTL / 2:
+            self._renew()
 
     # -- one tick
 
@@ -97,7 +106,10 @@ class Supervisor:
             self._sight(name, snapshot, now)
             seen = assign(snapshot.jobs, known, short_instance(self.house.store.instance))
             for record in mine:
+                if self._stopped():
+                    return
                 self._one(record, snapshot, seen.get(record.name, ()), incident, cohorts, alive)
+                self._renew_in_time()
         self._homeless(chains, now)
         self.last_tick = now
 
@@ -259,7 +271,7 @@ class Supervisor:
         for record in chains:
             judged = [a for a in past[record.name] if a.verdict is not None]
             waits = record.state in {ChainState.RECOVERING, ChainState.WAITING, ChainState.RESTING, ChainState.STOPPED}
-            retried = record.retried_at is not None and judged and (judged[-1].ended or now) <= record.retried_at
+            retried = bool(judged) and over_before(judged[-1], record.retried_at)
             if judged and waits and not retried:
                 last[record.name] = judged[-1]
         templates = {record.name: _template(record) for record in chains}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import subprocess
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from pathlib import Path
 
+from chainwatch.actions import options
 from chainwatch.actions.compose import digest
 from chainwatch.checkpoints import verify
 from chainwatch.checkpoints.cache import FindingCache
@@ -50,11 +53,25 @@ def checkpoints(place: Place, settle: timedelta, now: float) -> RunReport:
 
 def log_files(place: Place, job: Job) -> list[str]:
     """The attempt's logs: what Slurm names, and what the configuration adds, each once."""
-    found = list(log_paths(job).distinct)
+    found = list(log_paths(_with_patterns(place, job)).distinct)
     for pattern in place.settings.logs.files:
         full = os.path.join(place.directory, str(pattern))
         found += sorted(glob.glob(expand_to_glob(full, job), recursive=True))
     return list(dict.fromkeys(found))
+
+
+def _with_patterns(place: Place, job: Job) -> Job:
+    """The job with the log patterns that it was submitted with: accounting before 24.05 knows none."""
+    if job.stdout:
+        return job
+    settings, directory = place.settings, job.directory or place.directory
+    try:
+        text = Path(settings.batch).read_text(errors="replace")
+    except OSError:
+        text = ""
+    given = (*options.script_options(text), *options.parse(settings.sbatch).options)
+    stdout, stderr = options.last(given, "output") or "", options.last(given, "error") or ""
+    return replace(job, directory=directory, stdout=stdout, stderr=job.stderr or stderr)
 
 
 def left_behind(place: Place, job: Job) -> LeftBehind:

@@ -34,7 +34,8 @@ class Known:
     rule: str | None = None
     """Parts joined by `+` (`name`, `directory`, `script`, `command`) that must match to adopt a job. None: never."""
     adopt_after: datetime | None = None
-    """Only jobs submitted after this are adopted by rule; also one that was over before anybody looked."""
+    """Only jobs submitted from this second on are adopted by rule (whoever resubmits too may be as quick as we are); also
+    one that was over before anybody looked."""
 
 
 def assign(jobs: Iterable[Job], chains: Sequence[Known], instance: str) -> dict[str, tuple[Job, ...]]:
@@ -102,7 +103,7 @@ def _by_rule(job: Job, chains: Sequence[Known]) -> str | None:
 def _fits(job: Job, known: Known) -> bool:
     if known.rule is None or known.array_id is not None or job.user != known.user:
         return False
-    if known.adopt_after is not None and job.attempt.submitted <= known.adopt_after:
+    if known.adopt_after is not None and job.attempt.submitted < known.adopt_after:
         return False
     parts = {
         "name": (job.name, known.name),
