@@ -22,7 +22,6 @@ CONFIG = """\
 state: {state}
 poll: 1s
 settle: 25s
-web: {{enabled: false}}
 chains:
   {name}:
     batch: train.sh
