@@ -283,11 +283,12 @@ class ChainStep:
     def _since_ended(self, record: ChainRecord, attempt: Attempt, now: datetime) -> tuple[ChainRecord, timedelta]:
         """How long ago the end of this attempt was seen first."""
         seen = record.facts.get("ended_seen")
+        seen = seen if isinstance(seen, Mapping) else {}
         key = str(attempt.job.attempt)
-        if not isinstance(seen, Mapping) or seen.get("attempt") != key:
-            seen = {"attempt": key, "at": now.isoformat()}
+        if key not in seen:
+            seen = {**seen, key: now.isoformat()}
             record = self._with_fact(record, "ended_seen", seen)
-        return record, now - datetime.fromisoformat(str(seen["at"]))
+        return record, now - datetime.fromisoformat(str(seen[key]))
 
     # -- no live job
 
