@@ -70,6 +70,13 @@ def submit_first(store: Store, state: Path, record: ChainRecord, backends: Mappi
     return acting.decide_and_act(record, settings, place, of(house, record, now), (), now)
 
 
+def captured_umask() -> int:
+    """The umask of the shell that types the command: with it the chain's jobs write their files."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
 def captured_environment() -> dict[str, str]:
     """The environment of the shell that types the command: what the chain's jobs get."""
     return {k: v for k, v in os.environ.items() if "\0" not in v}

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
+from chainwatch.actions import kept
 from chainwatch.actions import options as words
 from chainwatch.actions.audit import Audit
 from chainwatch.cli import common
-from chainwatch.cli.first import captured_environment, submit_first
+from chainwatch.cli.first import captured_environment, captured_umask, submit_first
 from chainwatch.config import load
 from chainwatch.config.models import Chain, Config, Slurm
 from chainwatch.model.chain import Desired
@@ -54,7 +56,8 @@ def submit(
             record = common.known_chain(store, chain)
         if store.attempts(chain) or record.facts.get("expected"):
             common.fail(f"{chain} has jobs already: `chainwatch retry {chain}` submits the next one", common.REFUSED)
-        record = store.update_chain(chain, environment=captured_environment(), desired=Desired.RUN)
+        facts = {**record.facts, "umask": captured_umask()}
+        record = store.update_chain(chain, environment=captured_environment(), facts=facts, desired=Desired.RUN)
         _say(submit_first(store, where, record, clusters), json, f"{chain}: ")
 
 
@@ -72,29 +75,28 @@ def sbatch(context: typer.Context) -> None:
         line = words.parse(given)
     except ValueError as e:
         common.fail(str(e))
-    if line.script is None:
-        common.fail("name the batch script: reading it from standard input would leave nothing to resubmit")
-    script = os.path.abspath(line.script)
-    try:
-        text = Path(script).read_text(errors="replace")
-    except OSError as e:
-        common.fail(f"{script} cannot be read: {e.strerror}", common.NO)
-    own = {o.name: o.value or "" for o in (*_own_lines(text), *line.options) if o.name.startswith("cw-")}
-    slurm_options = [o for o in line.options if not o.name.startswith("cw-")]
-    try:
-        chain = _chain(own, words.without(slurm_options, "parsable"), script, line.args)
-    except ValueError as e:
-        common.fail(f"the chainwatch options are wrong: {e}")
-    in_script = words.script_options(text)
-    name = own.get("cw-name") or words.last(slurm_options, "job-name") or words.last(in_script, "job-name")
     where = common.state_directory(
         None if "CHAINWATCH_STATE" not in os.environ else Path(os.environ["CHAINWATCH_STATE"])
     )
+    script, text, called = _script(line)
+    slurm_options = [o for o in line.options if not o.name.startswith("cw-") and o.name not in {"parsable", "wrap"}]
+    in_script = words.script_options(text)
+    job_name = words.last(slurm_options, "job-name") or words.last(in_script, "job-name")
+    option_words = words.without(slurm_options)
+    if script is None:
+        script = str(kept.keep(where, called, text.encode(errors="surrogateescape")))
+        option_words += () if job_name else (f"--job-name={called}",)
+    try:
+        own = {o.name: o.value or "" for o in (*_own_lines(text), *line.options) if o.name.startswith("cw-")}
+        chain = _chain(own, option_words, script, line.args)
+    except ValueError as e:
+        common.fail(f"the chainwatch options are wrong: {_first_words(e)}")
+    name = own.get("cw-name") or job_name
     array = words.last(slurm_options, "array") or words.last(in_script, "array")
-    parsable = words.last(slurm_options, "parsable") is not None
+    parsable = words.last(line.options, "parsable") is not None
     with common.opened(where, create=True) as store:
         clusters = backends(Config(state=where), store)
-        record = _new(store, _safe(name or Path(script).name), chain, clusters, Origin.SBATCH, own.get("cw-name"))
+        record = _new(store, _safe(name or called), chain, clusters, Origin.SBATCH, own.get("cw-name"))
         one_chain = array is None or array.endswith("%1")
         if array is not None:
             record = store.update_chain(record.name, facts={**record.facts, "array": {"id": None, "task": None}})
@@ -102,7 +104,10 @@ def sbatch(context: typer.Context) -> None:
         job_id = _job_id(record)
         if job_id is None:
             sentence = record.sentence
-            store.forget_chain(record.name)
+            if store.open_intents(record.name):
+                sentence += f". It is the chain {record.name}: `chainwatch run` finds out; do not submit it again"
+            else:
+                store.forget_chain(record.name)
             typer.echo(f"sbatch: error: {sentence}", err=True)
             raise typer.Exit(1)
         if array is not None and not one_chain:
@@ -127,16 +132,19 @@ def adopt(
         job = backend.job(job_id)
         if job is None:
             common.fail(f"Slurm does not know a job {job_id} (any more)", common.NO)
+        owner = _owner(store, job)
+        if owner is not None:
+            common.fail(f"job {job.shown_id} belongs to the chain {owner} already", common.REFUSED)
         if job.state.terminal:
             common.fail(f"job {job_id} is over ({job.state}): `chainwatch diagnose {job_id}` says why", common.NO)
         job = _with_submit_line(backend, job)
-        line = _submit_words(job)
-        script = line.script or job.command.split(" ", 1)[0]
+        path, option_words, args = _by_hand(backend, where, job)
         own = {"cw-checkpoints": checkpoints, "cw-done-mark": done_mark, "cw-mode": "observe"}
         own["cw-done-step"] = str(done_step) if done_step is not None else None
-        args = line.args or tuple(job.command.split(" ")[1:])
-        path = os.path.normpath(os.path.join(job.directory, script))
-        chain = _chain({k: v for k, v in own.items() if v}, line.option_words, path, args, directory=job.directory)
+        try:
+            chain = _chain({k: v for k, v in own.items() if v}, option_words, path, args, directory=job.directory)
+        except ValueError as e:
+            common.fail(f"job {job.shown_id} cannot become a chain: {_first_words(e)}")
         record = _new(store, _safe(name or job.name), chain, clusters, Origin.ADOPTED, name)
         expected = {"job_id": job.job_id, "since": common.now().isoformat(), "token": "", "resume": None}
         record = store.update_chain(record.name, facts={**record.facts, "expected": expected})
@@ -158,14 +166,53 @@ def cancel_live(chain: str, state: Path | None) -> None:
     with common.opened(where) as store:
         record = common.known_chain(store, chain)
         clusters = backends(Config(state=where), store)
-        for attempt in store.attempts(chain):
-            if attempt.ended is None:
-                Audit(where).note(common.now(), "scancel", chain, job=attempt.job.job_id, why="stop --cancel")
-                clusters[record.cluster].cancel(attempt.job.job_id)
-                typer.echo(f"{chain}: job {attempt.job.shown_id} is cancelled")
+        live = [a.job.job_id for a in store.attempts(chain) if a.ended is None]
+        expected = _job_id(record)
+        for job_id in dict.fromkeys([*live, *([expected] if expected is not None else [])]):
+            Audit(where).note(common.now(), "scancel", chain, job=job_id, why="stop --cancel")
+            clusters[record.cluster].cancel(job_id)
+            typer.echo(f"{chain}: job {job_id} is cancelled", err=True)
 
 
 # -- helpers
+
+
+def _script(line: words.CommandLine) -> tuple[str | None, str, str]:
+    """The script's path (None where it is no file), its text, and what Slurm calls its job by itself."""
+    wrapped = words.last(line.options, "wrap")
+    if wrapped is not None:
+        if line.script is not None:
+            common.fail("--wrap takes the place of a script: name one or the other", common.NO)
+        return None, f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{wrapped}\n", "wrap"
+    if line.script is None:
+        if sys.stdin.isatty():
+            common.fail("name the batch script")
+        text = sys.stdin.buffer.read().decode(errors="surrogateescape")
+        if not text.startswith("#!"):
+            common.fail("this does not look like a batch script: its first line must start with #!", common.NO)
+        return None, text, "sbatch"
+    path = os.path.abspath(line.script)
+    try:
+        return path, Path(path).read_text(errors="replace"), Path(path).name
+    except OSError as e:
+        common.fail(f"{path} cannot be read: {e.strerror}", common.NO)
+
+
+def _owner(store: Store, job: Job) -> str | None:
+    """The chain that has this job already, or is about to meet it."""
+    known = store.attempt_by_id(job.attempt)
+    if known is not None:
+        return known[0]
+    ids = {job.job_id, job.array_job_id} - {None}
+    return next((c.name for c in store.chains() if c.cluster == job.cluster and _job_id(c) in ids), None)
+
+
+def _first_words(error: ValueError) -> str:
+    """What is wrong, without the rest of a validation's report."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+    return str(error)
 
 
 def _registered(store: Store, name: str, chain: Chain, clusters: dict[str, Backend]) -> ChainRecord:
@@ -200,7 +247,7 @@ def _new(
         created=common.now(),
         state_since=common.now(),
         environment=captured_environment(),
-        facts={"directory": str(chain.directory)},
+        facts={"directory": str(chain.directory), "umask": captured_umask()},
     )
     number = 1
     while True:
@@ -282,14 +329,52 @@ def _with_submit_line(backend: Backend, job: Job) -> Job:
     return replace(job, submit_line=line or job.submit_line)
 
 
-def _submit_words(job: Job) -> words.CommandLine:
-    import shlex
+def _by_hand(backend: Backend, state: Path, job: Job) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Script, sbatch options and arguments of a job that somebody submitted.
 
+    The submit line is joined by blanks without quotes, and accounting may have none before the job starts. So it counts
+    only where it names the script that the controller names; otherwise the options are what the controller shows.
+    """
+    words_ = job.submit_line.split()[1:]
+    command = job.command if job.command != "(null)" else ""
     try:
-        given = shlex.split(job.submit_line)[1:]
-        return words.parse([w for w in given if w != "--parsable"])
+        line = words.parse([w for w in words_ if w != "--parsable"])
     except ValueError:
-        return words.CommandLine((), None, ())
+        line = words.CommandLine((), None, ())
+    if command and line.script is not None:
+        path = os.path.normpath(os.path.join(job.directory, line.script))
+        if " ".join((path, *line.args)) == command.strip() or " ".join((line.script, *line.args)) == command.strip():
+            return path, line.option_words, line.args
+    path, *args = command.split(" ") if command else ("",)
+    if not command or not os.path.isfile(os.path.join(job.directory, path)):
+        text = backend.script(job.job_id)
+        if text is None:
+            common.fail(f"Slurm gives no batch script of job {job.shown_id}: it cannot be submitted again", common.NO)
+        path = str(kept.keep(state, _safe(job.name), text))
+    typer.echo(
+        "its sbatch command line is not known in full: it goes on with the script's own #SBATCH lines and what the "
+        "controller shows (once it runs, `chainwatch forget` and `adopt` it again to have every option)",
+        err=True,
+    )
+    listed = next((j for j in backend.queue(job.user or None) if j.attempt == job.attempt), None)
+    if listed is not None:  # scontrol fills the patterns of the logs in: the next job would write into this one's
+        job = replace(job, stdout=listed.stdout, stderr=listed.stderr)
+    return os.path.normpath(os.path.join(job.directory, path)), _shown_options(job), tuple(args)
+
+
+def _shown_options(job: Job) -> tuple[str, ...]:
+    """What the controller shows of a job, as sbatch options."""
+    minutes = int(job.time_limit.total_seconds() // 60) if job.time_limit is not None else None
+    given = {
+        "job-name": job.name,
+        "partition": job.partition,
+        "qos": job.qos,
+        "account": job.account,
+        "time": str(minutes) if minutes else "",
+        "output": job.stdout,
+        "error": job.stderr,
+    }
+    return tuple(f"--{option}={value}" for option, value in given.items() if value)
 
 
 def _job_id(record: ChainRecord) -> int | None:

@@ -9,7 +9,8 @@ import typer
 from chainwatch.cli import common
 from chainwatch.config.values import parse_duration
 from chainwatch.model.chain import ChainState, Desired, Mode
-from chainwatch.store.records import ChainRecord
+from chainwatch.model.verdict import Outcome
+from chainwatch.store.records import ChainRecord, Origin
 
 Why = Annotated[str, typer.Option("--why", help="The reason, shown in `status`.")]
 
@@ -86,6 +87,13 @@ def retry(
     with common.opened(state) as store:
         record = common.known_chain(store, chain)
         names = [chain]
+        verdict = next((a.verdict for a in store.attempts(chain, last=1)), None)
+        if verdict is not None and verdict.outcome is Outcome.DONE and not verdict.assumed:
+            common.fail(
+                f"{chain} is proven done ({verdict.sentence}): to run on, change its `done:` rule and begin a new chain, "
+                f"or `chainwatch forget {chain}` first",
+                common.REFUSED,
+            )
         if cohort:
             same = _template(record)
             waiting = {ChainState.RESTING, ChainState.STOPPED, ChainState.WAITING}
@@ -123,12 +131,14 @@ def mode(
 def forget(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
     """Take a chain out of the list. Its history is kept; its jobs and files are not touched."""
     with common.opened(state) as store:
-        common.known_chain(store, chain)
+        record = common.known_chain(store, chain)
         archived = store.forget_chain(chain)
     if json:
         common.print_json({"forgotten": chain, "archived": archived})
     else:
         typer.echo(f"{chain}: forgotten; its jobs and files are untouched, its history is kept as {archived}")
+        if record.origin is Origin.CONFIG:
+            typer.echo("take it out of the configuration too: otherwise the daemon registers it anew")
 
 
 def _template(record: ChainRecord) -> str:

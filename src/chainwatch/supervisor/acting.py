@@ -368,6 +368,7 @@ class Acting:
             previous=_remembered(last, jobs),
             singleton=record.origin is Origin.CONFIG and compose.job_name(settings, shown) == record.name,
             first=last is None or last.job.start is None,
+            umask=int(record.facts.get("umask", 0o022)),
             array_task=str(array["task"]) if isinstance(array, Mapping) and array.get("task") is not None else None,
             job_name=os.path.basename(str(settings.batch)) if script != str(settings.batch) else None,
         )
