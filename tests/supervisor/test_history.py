@@ -54,3 +54,10 @@ def test_gpu_hours_are_counted_only_where_slurm_names_gpus() -> None:
     assert gpu_hours(live, NOW + 90 * MINUTE) == 6.0
     assert gpu_hours(Attempt(queued(start=NOW), 1, ours=True), NOW + MINUTE) == 0.0
     assert gpu_hours(Attempt(queued(gpus=4), 1, ours=True), NOW + MINUTE) == 0.0
+
+
+def test_a_task_keeps_its_name_where_accounting_forgot_its_array() -> None:
+    seen = queued(job_id=10, shown_id="9_3", array_job_id=9, array_task="3")
+    over = seen.merged(recorded(JobState.COMPLETED, job_id=10, shown_id="10"))
+    assert (over.shown_id, over.array_job_id, over.array_task) == ("9_3", 9, "3")
+    assert over.state is JobState.COMPLETED

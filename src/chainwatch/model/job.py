@@ -240,6 +240,9 @@ class Job:
             for name in first.__dataclass_fields__
             if getattr(first, name) in (None, "", ()) and getattr(second, name) not in (None, "", ())
         }
+        if first.array_task is None and second.array_task is not None:
+            # Accounting now and then has the row of a task that was over at once without its array (seen on 22.05).
+            filled["shown_id"] = second.shown_id
         return replace(first, **filled)
 
 
