@@ -33,6 +33,8 @@ chains:
     recovery: {{backoff: 1s, backoff_max: 1s, quick_failure: 0s}}
 """
 FAIL = "echo 'RuntimeError: NCCL error: remote process exited or there was a network error'; sleep 1; exit 1"
+WHEN_TOLD = f"while [ ! -e fail ]; do sleep 0.2; done; {FAIL}"
+"""Run until the file `fail` is there."""
 DONE = "echo training finished"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dev.cluster import PrivateCluster
 
-from tests.cluster.service import Service
+from tests.cluster.service import WHEN_TOLD, Service
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_refused_job_is_said_as_sbatch_says_it_and_no_chain_is_left(empty: Ser
 def test_a_job_of_somebody_is_adopted_watched_and_switched_on(empty: Service) -> None:
     name, cluster = empty.name, empty.cluster
     script = empty.directory / "train.sh"
-    empty.behave("sleep 600")
+    empty.behave(WHEN_TOLD)
     job = cluster.sbatch(script, f"--job-name={name}", "--time=5", args=("--lr", "3"), cwd=empty.directory)
     cluster.wait(job, "RUNNING")
     adopted = empty.run("adopt", str(job), "--done-mark", "training finished")
@@ -129,12 +129,12 @@ def test_a_job_of_somebody_is_adopted_watched_and_switched_on(empty: Service) ->
     [attempt] = empty.json("history", name)["attempts"]
     assert (attempt["job_id"], attempt["ours"]) == (job, False)
     assert empty.run("mode", name, "act").returncode == 0
-    cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=0:01", check=False)
-    cluster.wait(job, "TIMEOUT", timeout=120)
+    (empty.directory / "fail").touch()
+    cluster.wait(job, "FAILED")
     empty.behave("echo args: $*; echo training finished")
     until_done(empty, name)
     first, second = empty.json("history", name)["attempts"]
-    assert (first["cause"], second["ours"]) == ("time_limit", True)
+    assert (first["cause"], second["ours"]) == ("network_fabric", True)
     log = cluster.jobs / f"{second['job_id']}.log"
     assert "args: --lr 3" in log.read_text(), "the arguments and the options of the job by hand"
     assert empty.run("adopt", str(job)).returncode == 3

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from dev.cluster import PrivateCluster
 
-from tests.cluster.service import DONE, FAIL, Service
+from tests.cluster.service import DONE, FAIL, WHEN_TOLD, Service
 
 
 @pytest.fixture
@@ -23,6 +23,7 @@ def service(cluster: PrivateCluster, tmp_path: Path) -> Iterator[Service]:
 
 
 def test_a_daemon_that_is_killed_goes_on_where_it_was_and_sigterm_ends_it_at_once(service: Service) -> None:
+    service.behave(WHEN_TOLD)
     first = service.start()
     service.until(lambda: service.chain_state() == "new", "the daemon knows the chain")
     assert "submitted batch job" in service.run("submit", service.name).stdout
@@ -31,8 +32,8 @@ def test_a_daemon_that_is_killed_goes_on_where_it_was_and_sigterm_ends_it_at_onc
     first.wait()
     [job] = service.jobs()
     service.behave(DONE)
-    service.cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=0:01", check=False)
-    service.cluster.wait(int(job), "TIMEOUT", timeout=120)
+    (service.directory / "fail").touch()
+    service.cluster.wait(int(job), "FAILED")
     second = service.start()
     service.until(lambda: service.chain_state() == "done", "the chain is done", 90)
     assert len(service.jobs()) == 2
@@ -42,7 +43,7 @@ def test_a_daemon_that_is_killed_goes_on_where_it_was_and_sigterm_ends_it_at_onc
     assert time.monotonic() - begun < 2.5
     assert "Traceback" not in service.log()
     history = service.json("history", service.name)
-    assert [a["cause"] for a in history["attempts"]] == ["time_limit", "completed"]
+    assert [a["cause"] for a in history["attempts"]] == ["network_fabric", "completed"]
 
 
 def test_sigterm_ends_a_daemon_within_two_seconds_while_slurm_hangs(
