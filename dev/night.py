@@ -19,7 +19,7 @@ from dev.cluster import PrivateCluster
 
 HERE = Path(__file__).resolve().parent
 CHAIN = "night"
-STEPS = 240
+STEPS = 270
 SAVE_EVERY = 10
 Tell = Callable[[str], None]
 
@@ -168,9 +168,9 @@ class Night:
 
     def lose_node(self) -> None:
         """The node of the running job that is not the first is set down."""
-        time.sleep(4)
-        job = self.attempts()[-1]
-        node = job["nodes"][-1]
+        time.sleep(3)
+        names = self.cluster.run("squeue", "-h", "-t", "R", "-n", CHAIN, "-o", "%N").stdout.strip()
+        node = self.cluster.run("scontrol", "show", "hostnames", names).stdout.split()[-1]
         self.tell(f"node {node} is lost")
         self.cluster.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=lost")
 
