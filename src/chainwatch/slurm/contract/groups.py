@@ -131,8 +131,11 @@ def dependants_wait_for_a_requeued_job(stage: Stage) -> None:
 
 @case(Can.SUBMIT, slow=True)
 def dependency_on_a_forgotten_job_holds_nothing(stage: Stage) -> None:
-    """A dependency on a job that the controller has forgotten holds nothing: `afterany` is satisfied at once in every
-    release, `afterok` and `afternotok` are too (22.05), or sbatch refuses them (from 23.02)."""
+    """A dependency on a job that the controller has forgotten holds nothing.
+
+    `afterany` is satisfied at once in every release; `afterok` and `afternotok` are too (22.05), or sbatch refuses them
+    (from 23.02).
+    """
     forgotten = stage.backend.submit(submission(stage, Program()))
     stage.wait_until(lambda: ended(stage, forgotten), 60, "the first job ended")
     age = stage.backend.info().min_job_age
