@@ -265,8 +265,8 @@ class Chain(Section):
 class Slurm(Section):
     """How to reach Slurm."""
 
-    backend: Literal["auto", "cli", "pyslurm"] = "auto"
-    """`auto`: pyslurm where its release equals the cluster's, otherwise the command line tools."""
+    backend: Literal["auto", "cli"] = "auto"
+    """The command line tools (`cli`); `auto` may choose something faster in a later release."""
     bin: ExpandedPath | None = None
     """Directory of squeue, sacct, sbatch …; by default PATH."""
     conf: ExpandedPath | None = None

@@ -1,7 +1,7 @@
 """How the rest of chainwatch talks to a Slurm cluster, whatever is behind it.
 
-Implementations: `slurm.cli` (squeue, sacct, scontrol, sbatch), `slurm.pyslurm` (out of process), `simulation`. All pass
-one contract suite.
+Implementations: `slurm.cli` (squeue, sacct, scontrol, sbatch) and `simulation`. Both pass one contract suite, and so must
+any other.
 
 The world has three answers. *Known* is a value. *Absent* is `None`, or an id that is missing from an answer that is
 known to be complete. *No information* is always an exception, `NoInformation`: a non-zero exit, a time-out, an empty or
