@@ -1,7 +1,8 @@
 """What a backend promises, as plays that any backend can be put through.
 
-The private Slurm of the tests and the simulated cluster are put through the same cases, so that what is proven on the simulated cluster holds on a real one. A case is a function of a
-`Stage`; the read-only ones need nothing but a backend and may run against a live cluster.
+The private Slurm of the tests and the simulated cluster are put through the same cases, so that what is proven on the
+simulated cluster holds on a real one. A case is a function of a `Stage`; the read-only ones need nothing but a
+backend and may run against a live cluster.
 
 With pytest::
 
