@@ -21,7 +21,8 @@ CLUSTER_FIXTURES = {"cluster", "idle_cluster"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for the cluster carries the mark `slurm`."""
+    """Whatever asks for the cluster carries the mark `slurm`; the longest tests begin first, so that none is waited for."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
         if CLUSTER_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slurm)
