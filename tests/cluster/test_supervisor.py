@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,7 +179,8 @@ def test_a_failure_that_another_try_may_mend_is_tried_again_and_the_chain_is_don
     stand.chain(name)
     stand.behave(NCCL)
     stand.submit(name)
-    stand.until(lambda: len(stand.attempts(name)) >= 1, "the job is seen")
+    stand.until(lambda: any(a.job.start for a in stand.attempts(name)), "the job began")
+    time.sleep(1)  # it has read what it is to do
     stand.behave(DONE)
     stand.until(lambda: stand.is_(name, ChainState.DONE), "the chain is done")
     stand.passes()
