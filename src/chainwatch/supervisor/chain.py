@@ -310,7 +310,6 @@ class ChainStep:
             return self._state(record, ChainState.DONE, f"done by a person's word: {record.desired_why or '-'}", now)
         if isinstance(expected := record.facts.get("expected"), Mapping):
             return self._unseen(record, expected, scene, now)
-        last = attempts[-1] if attempts else None
         unjudged = [a for a in attempts if a.verdict is None]
         for attempt in unjudged:
             outcome = self._end(record, settings, place, attempt, scene, now)
@@ -319,7 +318,8 @@ class ChainStep:
             record = self._again(record)
         if unjudged:
             attempts = self.house.store.attempts(record.name)
-            last = attempts[-1]
+        telling = history.without_duplicates(attempts, record)
+        last = telling[-1] if telling else None
         if record.desired is Desired.STOP:
             return self._state(record, ChainState.STOPPED, f"stopped by a person: {record.desired_why or '-'}", now)
         asked = (
