@@ -18,7 +18,7 @@ from chainwatch.model.verdict import Cause
 from chainwatch.slurm.backend import Submission
 from chainwatch.store import Store
 from chainwatch.store.records import IntentStatus
-from chainwatch.supervisor.acting import Acting
+from chainwatch.supervisor.submitting import Submitting
 from tests.cluster.stand import DONE, FOREVER, NCCL, Stand
 
 
@@ -111,7 +111,7 @@ def test_a_daemon_that_dies_right_after_the_record_still_knows_of_the_job_when_t
 
     stand.chain(name)
     stand.behave(DONE)
-    monkeypatch.setattr(Acting, "_after_try", dies)
+    monkeypatch.setattr(Submitting, "_after_try", dies)
     with pytest.raises(Died):
         stand.submit(name)
     monkeypatch.undo()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from chainwatch.cli.light import (
     NONE_INTACT,
     NONE_THERE,
     OK,
     USAGE,
-    Usage,
+    Arguments,
     document,
     error_text,
-    parse,
+    judging_command,
     print_json,
     print_path,
     say,
@@ -23,7 +22,7 @@ from chainwatch.cli.light import (
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Dict, FrozenSet, List
+    from typing import List
 
 HELP = """\
 usage: chainwatch latest RUN_DIR [--format NAME] [--json] [--deep] [--settle SECONDS]
@@ -47,28 +46,20 @@ Exit codes: 0 found; 1 no checkpoint exists yet; 3 some exist and none is intact
 
 def main(arguments: List[str]) -> int:
     """Run the command; returns the exit code."""
-    try:
-        given = parse(arguments, frozenset(("--json", "--deep", "--help", "-h")), frozenset(("--format", "--settle")))
-        if given.flags & {"--help", "-h"}:
-            sys.stdout.write(HELP)
-            return OK
-        if len(given.positional) != 1:
-            raise Usage("latest takes one run directory")
-        return _latest(given.positional[0], given.flags, given.values)
-    except (Usage, ValueError) as error:
-        say(f"{error} (see chainwatch latest --help)")
-        return USAGE
+    return judging_command(arguments, HELP, _latest)
 
 
-def _latest(path: str, flags: FrozenSet[str], values: Dict[str, str]) -> int:
+def _latest(path: str, given: Arguments) -> int:
     from chainwatch.checkpoints.verify import SETTLE, Options, check_format, search
     from chainwatch.model.checkpoint import RunReport
 
     where = os.path.abspath(path)
-    wanted = values.get("--format")
+    wanted = given.values.get("--format")
     check_format(wanted)
     avoid = frozenset(each for each in os.environ.get("CHAINWATCH_AVOID", "").split(":") if each)
-    options = Options(deep="--deep" in flags, format=wanted, settle=seconds(values, "--settle", SETTLE), avoid=avoid)
+    options = Options(
+        deep="--deep" in given.flags, format=wanted, settle=seconds(given.values, "--settle", SETTLE), avoid=avoid
+    )
     try:
         found, passed = search(where, options)
     except FileNotFoundError as error:
@@ -79,7 +70,7 @@ def _latest(path: str, flags: FrozenSet[str], values: Dict[str, str]) -> int:
     except OSError as error:
         say(error_text(error, path))
         return USAGE
-    if "--json" in flags:
+    if "--json" in given.flags:
         judged = tuple(passed) if found is None else (*passed, found)
         print_json(document(RunReport(where, wanted or (found.format if found else None), judged, found)))
     elif found is not None:

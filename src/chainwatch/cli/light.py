@@ -11,7 +11,7 @@ from chainwatch.model.light import NamedTuple
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Any, Dict, FrozenSet, List, Optional
+    from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 OK, NONE_THERE, USAGE, NONE_INTACT = 0, 1, 2, 3
 """Exit codes of `latest` and `verify`."""
@@ -64,6 +64,22 @@ def seconds(values: Dict[str, str], name: str, default: float) -> float:
     if not 0 <= number < float("inf"):
         raise Usage(f"{name} takes a number of seconds, not {values[name]!r}")
     return number
+
+
+def judging_command(arguments: List[str], help_text: str, answer: Callable[[str, Arguments], int]) -> int:
+    """The frame of a command that judges one path: `answer(path, arguments)` is called; returns the exit code."""
+    name = help_text.split()[2]
+    try:
+        given = parse(arguments, frozenset(("--json", "--deep", "--help", "-h")), frozenset(("--format", "--settle")))
+        if given.flags & {"--help", "-h"}:
+            sys.stdout.write(help_text)
+            return OK
+        if len(given.positional) != 1:
+            raise Usage(f"{name} takes one path")
+        return answer(given.positional[0], given)
+    except (Usage, ValueError) as error:
+        say(f"{error} (see chainwatch {name} --help)")
+        return USAGE
 
 
 def say(text: str) -> None:

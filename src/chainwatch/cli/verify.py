@@ -6,13 +6,23 @@ import os
 import sys
 
 from chainwatch.checkpoints.files.base import human, printable
-from chainwatch.cli.light import OK, USAGE, Usage, document, error_text, exit_code, parse, print_json, say, seconds
+from chainwatch.cli.light import (
+    USAGE,
+    Arguments,
+    document,
+    error_text,
+    exit_code,
+    judging_command,
+    print_json,
+    say,
+    seconds,
+)
 from chainwatch.model.checkpoint import RunReport, Status
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Callable, Dict, FrozenSet, List, Optional
+    from typing import Callable, List, Optional
 
 HELP = """\
 usage: chainwatch verify PATH [--deep] [--format NAME] [--json] [--settle SECONDS]
@@ -32,28 +42,22 @@ COLOURS = {Status.INTACT: "32", Status.DAMAGED: "31", Status.INCOMPLETE: "33", S
 
 def main(arguments: List[str]) -> int:
     """Run the command; returns the exit code."""
-    try:
-        given = parse(arguments, frozenset(("--json", "--deep", "--help", "-h")), frozenset(("--format", "--settle")))
-        if given.flags & {"--help", "-h"}:
-            sys.stdout.write(HELP)
-            return OK
-        if len(given.positional) != 1:
-            raise Usage("verify takes one path")
-        return _verify(given.positional[0], given.flags, given.values)
-    except (Usage, ValueError) as error:
-        say(f"{error} (see chainwatch verify --help)")
-        return USAGE
+    return judging_command(arguments, HELP, _verify)
 
 
-def _verify(path: str, flags: FrozenSet[str], values: Dict[str, str]) -> int:
+def _verify(path: str, given: Arguments) -> int:
     from chainwatch.checkpoints.verify import SETTLE, verify
 
-    deep = "--deep" in flags
+    deep = "--deep" in given.flags
     bar = _Bar(path) if deep and sys.stderr.isatty() else None
     progress: Optional[Callable[[int], None]] = None if bar is None else bar.advance
     try:
         report = verify(
-            path, deep, values.get("--format"), settle=seconds(values, "--settle", SETTLE), progress=progress
+            path,
+            deep,
+            given.values.get("--format"),
+            settle=seconds(given.values, "--settle", SETTLE),
+            progress=progress,
         )
     except OSError as error:
         say(error_text(error, path))
@@ -61,7 +65,7 @@ def _verify(path: str, flags: FrozenSet[str], values: Dict[str, str]) -> int:
     finally:
         if bar is not None:
             bar.clear()
-    if "--json" in flags:
+    if "--json" in given.flags:
         print_json(document(report))
     else:
         _print(report)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chainwatch.actions.audit import Audit
 from chainwatch.config.models import Chain, Config
+from chainwatch.model.chain import Mode
 from chainwatch.model.clock import Clock
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
@@ -57,3 +58,15 @@ class House:
     @property
     def settle(self) -> timedelta:
         return self.config.settle
+
+    def may_act(self, record: ChainRecord) -> bool:
+        """Whether anything outside may be changed for this chain."""
+        return record.mode is Mode.ACT and not self.observe_only and not self.paused_by_site
+
+    def why_not(self, record: ChainRecord) -> str:
+        """What keeps `may_act` from it."""
+        if self.paused_by_site:
+            return f"the site has paused all actions ({self.paused_by_site})"
+        if self.observe_only:
+            return "the daemon only observes (--observe)"
+        return "mode observe"

@@ -18,9 +18,10 @@ from chainwatch.slurm.backend import NoInformation
 from chainwatch.store.errors import LeaseLost, StoreError
 from chainwatch.store.records import ChainRecord, IntentKind, Origin
 from chainwatch.supervisor import watching
-from chainwatch.supervisor.chain import ChainStep, Scene
+from chainwatch.supervisor.chain import ChainStep
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.poll import Poller, Wanted
+from chainwatch.supervisor.scene import Scene
 from chainwatch.supervisor.sight import Known, assign
 
 LEASE_TTL = timedelta(minutes=5)
@@ -93,7 +94,7 @@ class Supervisor:
         past = {c.name: self.house.store.attempts(c.name) for c in chains}
         incident, cohorts = self._together(chains, past, now)
         alive = watching.watches(chains)
-        watching.settle_stall(self._step.acting, alive, now)
+        watching.settle_stall(self._step.traces, alive, now)
         for name, poller in self.pollers.items():
             mine = [c for c in chains if c.cluster == name]
             known = [self._known(c, past[c.name]) for c in mine]

@@ -18,8 +18,8 @@ from chainwatch.model.chain import ChainState
 from chainwatch.model.job import Job, JobState
 from chainwatch.model.verdict import Progress
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.readers import Silent
+from chainwatch.supervisor.traces import Traces
 
 WATCH, PACE, ALARM = "watch", "pace", "hang"
 """Facts of the chain's record; `hang` holds the attempt that was told about."""
@@ -76,23 +76,23 @@ def look(
     return Seen(facts, silence, together)
 
 
-def tell(acting: Acting, record: ChainRecord, job: Job, seen: Seen, now: datetime) -> dict[str, Any]:
+def tell(traces: Traces, record: ChainRecord, job: Job, seen: Seen, now: datetime) -> dict[str, Any]:
     """Owe the alert of a silence, or take it back when life returned. In the caller's transaction; returns the facts."""
     facts = dict(seen.facts)
     silence = seen.silence
     if facts.get("loss") in _LOST and record.facts.get("loss") in _LOST:  # one lost step is mixed precision at work
-        acting.owe(
+        traces.owe(
             record, f"nan:{job.attempt}", "warning", f"{record.name}: the loss is {facts['loss']}", now,
             why=f"job {job.shown_id} told so in two polls in a row" + (f", at step {record.step}" if record.step else ""),
             did="nothing: the job is left alone", wants="look whether the run is still worth its nodes",
             command=f"chainwatch logs {record.name}",
         )  # fmt: skip
     if silence is None or seen.together:
-        over(acting, record, facts, now)
+        over(traces, record, facts, now)
     if silence is None:
         return facts
     if seen.together:
-        acting.house.store.owe(
+        traces.house.store.owe(
             None, STALLED, "critical", f"incident: {len(seen.together)} chains fell silent at the same moment",
             body(
                 Kind.INCIDENT, what=", ".join(seen.together), why=silence.sentence,
@@ -102,7 +102,7 @@ def tell(acting: Acting, record: ChainRecord, job: Job, seen: Seen, now: datetim
             now,
         )  # fmt: skip
         return facts
-    acting.owe(
+    traces.owe(
         record, f"hang:{job.attempt}", "critical", f"{record.name}: job {job.shown_id} seems to hang", now,
         why=silence.sentence, did="nothing: the job is left alone",
         wants=f"look at its processes; if it hangs, end it (scancel {job.shown_id}), then let the chain go on",
@@ -112,11 +112,11 @@ def tell(acting: Acting, record: ChainRecord, job: Job, seen: Seen, now: datetim
     return facts
 
 
-def over(acting: Acting, record: ChainRecord, facts: dict[str, Any], now: datetime) -> None:
+def over(traces: Traces, record: ChainRecord, facts: dict[str, Any], now: datetime) -> None:
     """Life returned, or the attempt ended: what was told of its silence is taken back. Changes `facts`."""
     told = facts.pop(ALARM, None)
     if told is not None:
-        acting.house.store.recover(f"{record.name}:hang:{told}", now)
+        traces.house.store.recover(f"{record.name}:hang:{told}", now)
 
 
 def watches(records: Iterable[ChainRecord]) -> dict[str, Watch]:
@@ -125,10 +125,10 @@ def watches(records: Iterable[ChainRecord]) -> dict[str, Watch]:
     return {name: watch for name, watch in running if watch is not None}
 
 
-def settle_stall(acting: Acting, alive: Mapping[str, Watch], now: datetime) -> None:
+def settle_stall(traces: Traces, alive: Mapping[str, Watch], now: datetime) -> None:
     """The incident is over when no two chains are silent together any more."""
     if not any(fell_silent_together(name, alive) for name in alive):
-        acting.house.store.recover(STALLED, now)
+        traces.house.store.recover(STALLED, now)
 
 
 def _json(loss: float | None) -> float | str | None:

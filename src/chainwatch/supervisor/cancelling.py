@@ -1,0 +1,46 @@
+"""Ending a job of ours, journaled first."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+
+from chainwatch.actions.tag import find, new_token
+from chainwatch.model.job import Job
+from chainwatch.slurm.backend import NoInformation, Refused
+from chainwatch.store.records import ChainRecord, IntentKind, IntentStatus
+from chainwatch.supervisor.house import House
+
+
+class Cancelling:
+    """Cancels jobs for one house."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+
+    def cancel_pending(self, record: ChainRecord, job: Job, why: str, now: datetime) -> None:
+        """Cancel our own job, only as long as it is pending."""
+        if not self.house.may_act(record) or find(job.comment) is None:
+            return
+        store, lease = self.house.store, self.house.lease
+        ended = record.facts.get("ended_by_us")
+        with store.transaction(lease):
+            intent = store.begin_intent(lease, record.name, IntentKind.CANCEL, new_token(), asdict(job.attempt) | {
+                "submitted": job.attempt.submitted.isoformat(), "why": why,
+            }, now)  # fmt: skip
+            current = store.chain(record.name) or record
+            store.update_chain(
+                record.name,
+                facts={
+                    **current.facts,
+                    "ended_by_us": {**(ended if isinstance(ended, dict) else {}), str(job.attempt): why},
+                },
+            )
+        self.house.audit.note(now, "scancel", record.name, job=job.job_id, why=why)
+        try:
+            self.house.backends[record.cluster].cancel(job.job_id, pending_only=True)
+        except (Refused, NoInformation) as e:
+            store.close_intent(lease, intent, IntentStatus.REFUSED, now, note=str(e))
+            return
+        store.close_intent(lease, intent, IntentStatus.DONE, now, job_id=job.job_id)
+        self.house.say(f"our own pending job {job.shown_id} is cancelled: {why}", record, {})

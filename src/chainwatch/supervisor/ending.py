@@ -1,0 +1,210 @@
+"""A chain without a live job: has the last attempt ended, what did it end of, and what comes next?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from chainwatch.config.models import Chain
+from chainwatch.model.chain import Attempt, ChainState, Desired
+from chainwatch.model.job import JobState
+from chainwatch.model.verdict import Outcome
+from chainwatch.recovery import over_before
+from chainwatch.store.records import ChainRecord
+from chainwatch.supervisor import ends, history, judging, watching
+from chainwatch.supervisor.acting import Acting
+from chainwatch.supervisor.closing import STEPS_BOUND, Closing
+from chainwatch.supervisor.readers import Place
+from chainwatch.supervisor.scene import Scene
+
+VANISHED_ALERT = timedelta(minutes=15)
+"""How long a job may be in neither squeue nor sacct before a person is told; it is asked for all the same."""
+CLOCKS_DIFFER = timedelta(minutes=10)
+"""A job that was submitted this long before our sbatch is an older one of the same id."""
+CHECKING_BOUND = timedelta(minutes=5)
+"""How long an end may stay unjudged because files or accounting do not answer."""
+
+
+class Ending:
+    """Looks after chains of one house of which no job lives."""
+
+    def __init__(self, acting: Acting, closing: Closing) -> None:
+        self.house = acting.house
+        self.acting = acting
+        self.traces = acting.traces
+        self._closing = closing
+
+    def nobody_runs(self, record: ChainRecord, now: datetime) -> ChainRecord:
+        """What was measured of the attempt that ran is over; the pace that was learned stays."""
+        stale = {"watch", "hang", "rate", "step_at", "phase"} & set(record.facts)
+        if not stale:
+            return record
+        facts = dict(record.facts)
+        with self.house.store.transaction(self.house.lease):
+            watching.over(self.traces, record, facts, now)
+            return self.house.store.update_chain(record.name, facts={k: v for k, v in facts.items() if k not in stale})
+
+    def after(self, record: ChainRecord, settings: Chain, place: Place, scene: Scene, now: datetime) -> ChainRecord:
+        attempts = self.house.store.attempts(record.name)
+        if record.desired is Desired.DONE:
+            self._closing.close_requeued(record, settings, place, scene, now)
+            record = self.traces.without_fact(self.traces.again(record), "expected")
+            return self.traces.state(
+                record, ChainState.DONE, f"done by a person's word: {record.desired_why or '-'}", now
+            )
+        if isinstance(expected := record.facts.get("expected"), Mapping):
+            return self._unseen(record, expected, scene, now)
+        unjudged = [a for a in attempts if a.verdict is None]
+        for attempt in unjudged:
+            outcome = self._end(record, settings, place, attempt, scene, now)
+            if outcome is not None:
+                return outcome
+            record = self.traces.again(record)
+        if unjudged:
+            attempts = self.house.store.attempts(record.name)
+        telling = history.without_duplicates(attempts, record)
+        last = telling[-1] if telling else None
+        if record.desired is Desired.STOP:
+            return self.traces.state(
+                record, ChainState.STOPPED, f"stopped by a person: {record.desired_why or '-'}", now
+            )
+        asked = (
+            record.retried_at is not None
+            and (record.state_since is None or record.retried_at >= record.state_since)
+            and (last is None or last.ended is None or record.retried_at >= last.ended)  # of an end that they knew
+        )
+        if last is None and record.retried_at is None:
+            return self.traces.state(
+                record, ChainState.NEW, "registered; `chainwatch submit` submits the first job", now
+            )
+        verdict = last.verdict if last is not None else None
+        if last is not None and verdict is not None and verdict.outcome is Outcome.DONE:
+            doubted = verdict.assumed and over_before(last, record.retried_at)
+            if not doubted:
+                return self.acting.done(record, last, now)
+        if record.desired is Desired.PAUSE:
+            until = f" until {record.desired_until:%Y-%m-%d %H:%M} UTC" if record.desired_until else ""
+            return self.traces.state(
+                record, ChainState.PAUSED, f"paused by a person{until}: {record.desired_why or '-'}", now
+            )
+        if record.state in {ChainState.RESTING, ChainState.STOPPED, ChainState.DONE} and not asked and not unjudged:
+            return record
+        if not asked and now < _refused_until(record):
+            return record
+        past = history.of(self.house, record, now, incident=scene.incident, cohort=scene.cohort)
+        return self.acting.decide_and_act(record, settings, place, past, scene.jobs, now)
+
+    def _end(
+        self,
+        record: ChainRecord,
+        settings: Chain,
+        place: Place,
+        attempt: Attempt,
+        scene: Scene,
+        now: datetime,
+    ) -> ChainRecord | None:
+        """Judge one attempt that is not live. None: it was judged and remembered."""
+        end = ends.judge(attempt.job, scene.snapshot)
+        if isinstance(end, ends.Alive):
+            return self.traces.state(record, record.state, record.sentence, now)
+        if isinstance(end, ends.Unknown):
+            return self._vanished(record, attempt, end, scene, now)
+        record, waited = self._closing.since_ended(record, attempt, now)
+        words = f"job {attempt.job.shown_id} ended ({end.job.raw_state or end.job.state})"
+        if not end.complete and scene.accounting and waited < STEPS_BOUND:
+            return self.traces.state(record, ChainState.RECOVERING, f"{words}; waiting for accounting's steps", now)
+        judged = judging.judge(self.house, record, settings, place, attempt, end, scene.snapshot, now)
+        if judged is None:
+            return self._unread(record, attempt, f"{words}; its logs and checkpoints", waited, now)
+        self.acting.remember(record, settings, *judged, now)
+        return None
+
+    def _unread(
+        self, record: ChainRecord, attempt: Attempt, words: str, waited: timedelta, now: datetime
+    ) -> ChainRecord:
+        """Storage is silent. What it holds may prove that the chain is done, so nothing is judged without it."""
+        if waited < CHECKING_BOUND:
+            return self.traces.state(record, ChainState.RECOVERING, f"{words} are being read", now)
+        if waited >= VANISHED_ALERT:
+            with self.house.store.transaction(self.house.lease):
+                self.traces.owe(
+                    record, f"wait:unread:{attempt.number}", "warning", f"{record.name}: its storage does not answer", now,
+                    why=f"{words} cannot be read, and may prove that it is done",
+                    wants="look at the storage; chainwatch goes on by itself once it answers",
+                    command=f"chainwatch explain {record.name}",
+                )  # fmt: skip
+        return self.traces.state(
+            record, ChainState.WAITING, f"{words} cannot be read: the storage does not answer", now,
+            wait_until=now + timedelta(minutes=1),
+        )  # fmt: skip
+
+    def _vanished(
+        self, record: ChainRecord, attempt: Attempt, end: ends.Unknown, scene: Scene, now: datetime
+    ) -> ChainRecord:
+        since = record.facts.get("vanished_since")
+        if not isinstance(since, Mapping) or since.get("attempt") != str(attempt.job.attempt):
+            since = {"attempt": str(attempt.job.attempt), "at": now.isoformat()}
+            record = self.traces.with_fact(record, "vanished_since", since)
+        seen_gone = datetime.fromisoformat(str(since["at"]))
+        waited = now - seen_gone
+        given_up = record.retried_at is not None and record.retried_at >= seen_gone and not end.silent
+        if given_up or (not scene.accounting and waited > STEPS_BOUND):
+            lost = replace(attempt.job, state=JobState.UNKNOWN, raw_state="gone from the controller's memory")
+            settings = Chain.model_validate(record.settings)
+            place = Place(record.name, settings, self.acting.directory(record, settings))
+            judged = judging.judge(
+                self.house, record, settings, place, attempt, ends.Ended(lost, complete=False), scene.snapshot, now
+            )
+            if judged is not None:
+                return self.acting.remember(record, settings, *judged, now)
+        words = f"job {attempt.job.shown_id}: {end.why}; asked again"
+        if waited > VANISHED_ALERT:
+            with self.house.store.transaction(self.house.lease):
+                self.traces.owe(
+                    record, f"vanished:{attempt.job.attempt}", "warning",
+                    f"{record.name}: nobody says how job {attempt.job.shown_id} ended", now, why=end.why,
+                    wants="if it is really gone: retry",
+                    command=f"chainwatch retry {record.name}",
+                )  # fmt: skip
+        if end.silent and waited < CHECKING_BOUND:
+            return record  # what was true stays as it is
+        return self.traces.state(record, ChainState.RECOVERING, words, now)
+
+    def _unseen(self, record: ChainRecord, expected: Mapping[str, Any], scene: Scene, now: datetime) -> ChainRecord:
+        """A job was submitted and the queue has not shown it: it may have come and gone between two polls."""
+        wanted, since = expected["job_id"], datetime.fromisoformat(str(expected["since"]))
+        for job in scene.snapshot.records:
+            reused = bool(expected.get("token")) and job.attempt.submitted < since - CLOCKS_DIFFER
+            if wanted in {job.job_id, job.array_job_id} and not reused:
+                attempts = self.house.store.attempts(record.name)
+                attempt = history.met(attempts, job, record, ours=True)
+                attempt = replace(
+                    attempt, resumed_from=expected.get("resume"), script_digest=str(expected.get("digest") or "")
+                )
+                facts = {k: v for k, v in record.facts.items() if k != "expected"}
+                with self.house.store.transaction(self.house.lease):
+                    self.house.store.put_attempt(record.name, attempt)
+                    record = self.house.store.update_chain(record.name, facts=facts)
+                return self.traces.state(
+                    record, ChainState.RECOVERING, f"job {job.shown_id} came and went between two polls", now
+                )
+        waited = now - since
+        if waited > VANISHED_ALERT:
+            with self.house.store.transaction(self.house.lease):
+                self.traces.owe(
+                    record, f"unseen:{expected['job_id']}", "warning",
+                    f"{record.name}: job {expected['job_id']} was submitted and never seen", now,
+                    why="neither squeue nor sacct shows it", wants="look for it; if it is gone: retry",
+                    command=f"chainwatch retry {record.name}",
+                )  # fmt: skip
+            if record.retried_at is not None and record.retried_at > since:
+                return self.traces.without_fact(record, "expected")
+        return self.traces.state(record, ChainState.PENDING, f"job {expected['job_id']} was submitted", now)
+
+
+def _refused_until(record: ChainRecord) -> datetime:
+    """Slurm refused a submission for now: until then it is not asked again."""
+    until = record.facts.get("refused_until")
+    return datetime.fromisoformat(until) if isinstance(until, str) else datetime.min.replace(tzinfo=UTC)

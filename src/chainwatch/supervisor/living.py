@@ -1,0 +1,119 @@
+"""A chain with a live job: what it does is followed, what it waits for is looked at, and of two one goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from chainwatch.config.models import Chain
+from chainwatch.model.chain import ChainState, Desired
+from chainwatch.model.job import Job, JobState
+from chainwatch.recovery import needs_person
+from chainwatch.store.records import ChainRecord
+from chainwatch.supervisor import watching
+from chainwatch.supervisor.acting import Acting
+from chainwatch.supervisor.closing import Closing
+from chainwatch.supervisor.readers import Place, Silent
+from chainwatch.supervisor.scene import Scene, ours
+
+
+class Living:
+    """Looks after the live jobs of one house's chains."""
+
+    def __init__(self, acting: Acting, closing: Closing) -> None:
+        self.house = acting.house
+        self.acting = acting
+        self.traces = acting.traces
+        self._closing = closing
+
+    def look_after(
+        self,
+        record: ChainRecord,
+        settings: Chain,
+        place: Place,
+        live: Sequence[Job],
+        scene: Scene,
+        now: datetime,
+    ) -> ChainRecord:
+        record = self._closing.close_requeued(record, settings, place, scene, now)
+        on_nodes = [j for j in live if j.state.on_nodes]
+        if len(live) > 1 and not _one_array(live):
+            self._two_live(record, live, on_nodes, now)
+        if on_nodes:
+            job = on_nodes[-1]
+            if job.state is JobState.COMPLETING:
+                self.acting.right.set_right(record, settings, place, now, job)
+            return self._running(record, settings, place, job, scene, now)
+        job = live[0]
+        if record.desired is Desired.STOP:
+            return self.traces.state(
+                record, ChainState.STOPPED, f"stopped by a person; job {job.shown_id} still waits", now
+            )
+        self.acting.right.set_right(record, settings, place, now, None)
+        return self._pending(record, settings, job, now)
+
+    def _running(
+        self, record: ChainRecord, settings: Chain, place: Place, job: Job, scene: Scene, now: datetime
+    ) -> ChainRecord:
+        progress = self.house.readers.progress(place, job, now=now)
+        changes: dict[str, Any] = {}
+        if not isinstance(progress, Silent):
+            if progress.step is not None and progress.step != record.step:
+                changes["step"] = progress.step
+            if progress.saved_step is not None and progress.saved_step != record.saved_step:
+                changes["saved_step"] = progress.saved_step
+            if progress.target is not None and progress.target != record.target:
+                changes["target"] = progress.target
+        seen = watching.look(record, settings, job, progress, scene.watches, now, self.house.config.poll)
+        with self.house.store.transaction(self.house.lease):
+            changes["facts"] = watching.tell(self.traces, record, job, seen, now)
+            record = self.house.store.update_chain(record.name, **changes)
+        words = f"job {job.shown_id} is {job.state.lower()}"
+        if seen.silence is not None:
+            words += ", and fell silent with others" if seen.together else ", and seems to hang"
+        if job.preempted_at is not None:
+            words = f"job {job.shown_id} is being preempted"
+        return self.traces.state(record, ChainState.RUNNING, words, now)
+
+    def _pending(self, record: ChainRecord, settings: Chain, job: Job, now: datetime) -> ChainRecord:
+        words = f"job {job.shown_id} is pending" + (f" ({job.reason})" if job.reason not in {"", "None"} else "")
+        record = self.traces.state(record, ChainState.PENDING, words, now)
+        why = needs_person(job.reason)
+        if why is None:
+            return self.traces.without_fact(record, "stuck")
+        stuck = record.facts.get("stuck")
+        if not isinstance(stuck, Mapping) or stuck.get("reason") != job.reason or stuck.get("job") != job.job_id:
+            return self.traces.with_fact(
+                record, "stuck", {"reason": job.reason, "job": job.job_id, "since": now.isoformat()}
+            )
+        if now - datetime.fromisoformat(str(stuck["since"])) < settings.recovery.pending_alert:
+            return record
+        with self.house.store.transaction(self.house.lease):
+            self.traces.owe(
+                record, f"pending:{job.job_id}:{job.reason}", "warning",
+                f"{record.name}: job {job.shown_id} waits for a person ({job.reason})", now, why=why,
+                wants="mend what it waits for, or cancel it and resubmit", command=f"scontrol show job {job.job_id}",
+            )  # fmt: skip
+        return record
+
+    def _two_live(self, record: ChainRecord, live: Sequence[Job], on_nodes: Sequence[Job], now: datetime) -> None:
+        """Of two live jobs only our own pending one may be cancelled: the one that would double the other."""
+        ours_pending = [j for j in live if not j.state.on_nodes and ours(j, record)]
+        keep_one = not on_nodes and len(ours_pending) == len(live)
+        for job in ours_pending[1:] if keep_one else ours_pending:
+            self.acting.cancelling.cancel_pending(record, job, "another job of this chain lives", now)
+        if len(on_nodes) > 1:
+            with self.house.store.transaction(self.house.lease):
+                ids = ", ".join(j.shown_id for j in on_nodes)
+                self.traces.owe(
+                    record, f"two:{ids}", "critical", f"{record.name}: jobs {ids} run at the same time", now,
+                    why="two writers can damage every checkpoint; chainwatch never cancels a running job for it",
+                    wants="cancel one of them", command=f"scancel {on_nodes[-1].shown_id}",
+                )  # fmt: skip
+
+
+def _one_array(live: Sequence[Job]) -> bool:
+    """Tasks of one `%1` array: Slurm itself runs them one after the other."""
+    arrays = {j.array_job_id for j in live}
+    return len(arrays) == 1 and None not in arrays

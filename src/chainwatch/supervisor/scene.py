@@ -1,0 +1,35 @@
+"""What one tick knows of one chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chainwatch.actions.tag import find
+from chainwatch.diagnosis.hang import Watch
+from chainwatch.model.job import Job, Snapshot
+from chainwatch.store.records import ChainRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What this tick knows of one chain."""
+
+    snapshot: Snapshot
+    jobs: tuple[Job, ...]
+    """Jobs of the queue that belong to the chain, oldest submission first."""
+    incident: str = ""
+    cohort: str = ""
+    watches: Mapping[str, Watch] = field(default_factory=dict)
+    """The watches of all running chains, as they were before this tick: many that fall silent at once are no hangs."""
+    accounting: bool = True
+    """False: the site has no accounting, so waiting for it is vain."""
+
+
+def ours(job: Job, record: ChainRecord) -> bool:
+    """Our tag names this chain, or the array of which this chain is one task."""
+    tag = find(job.comment)
+    return tag is not None and record.name in {tag.chain, f"{tag.chain}.{job.array_task}"}
+
+
+__all__ = ["Scene", "ours"]

@@ -1,0 +1,141 @@
+"""The traces that the loop leaves in the store: state and sentence, facts, decisions, alerts that are owed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from chainwatch.alerts.message import body
+from chainwatch.model.chain import Attempt, ChainState, Decision, Rest, Stop
+from chainwatch.store.codec import decision_kind
+from chainwatch.store.counters import Counted, count
+from chainwatch.store.records import ChainRecord, Intent
+from chainwatch.supervisor.house import House
+from chainwatch.supervisor.notices import kind_of
+
+
+class Traces:
+    """Writes the traces of one house's chains."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+
+    def state(
+        self, record: ChainRecord, state: ChainState, sentence: str, now: datetime, **changes: Any
+    ) -> ChainRecord:
+        """Record state and sentence; say the sentence if it is new."""
+        same_state, same_words = record.state is state, record.sentence == sentence
+        if same_state and same_words and not any(getattr(record, k) != v for k, v in changes.items()):
+            return record
+        if not same_state:
+            changes["state_since"] = now
+        if state is not ChainState.WAITING:
+            changes.setdefault("wait_until", None)
+        with self.house.store.transaction(self.house.lease):
+            changed = self.house.store.update_chain(record.name, state=state, sentence=sentence, **changes)
+            if not same_state and state in {ChainState.RUNNING, ChainState.DONE}:
+                self._settled(record, now)
+        if not same_words:
+            self.house.say(sentence, changed, {"state": str(state)})
+        return changed
+
+    def _settled(self, record: ChainRecord, now: datetime) -> None:
+        """The chain runs (or is done): whatever needed a person about it does no more."""
+        for notice in self.house.store.active_notices(record.name):
+            if notice.severity != "info" and not notice.key.startswith(f"{record.name}:hang"):
+                self.house.store.recover(notice.key, now)
+
+    def owe(
+        self,
+        record: ChainRecord,
+        key: str,
+        severity: str,
+        title: str,
+        now: datetime,
+        *,
+        what: str = "",
+        why: str = "",
+        line: str = "",
+        did: str = "",
+        wants: str = "",
+        command: str = "",
+    ) -> None:
+        """An alert that is owed. The key tells it from others of this chain, so that it is told once."""
+        self.house.store.owe(
+            record.name,
+            f"{record.name}:{key}",
+            severity,
+            title,
+            body(kind_of(key), what=what, why=why, line=line, did=did, wants=wants, command=command),
+            now,
+        )
+
+    def write(self, chain: str, number: int | None, decision: Decision, now: datetime, sentence: str) -> None:
+        """Write down a decision; the same one again is neither written nor counted."""
+        if self.house.store.add_decision(chain, number, decision, now, sentence):
+            count(self.house.store, Counted.DECISIONS, decision=decision_kind(decision))
+
+    def decided(
+        self,
+        record: ChainRecord,
+        state: ChainState,
+        decision: Decision,
+        number: int | None,
+        sentence: str,
+        now: datetime,
+        **changes: Any,
+    ) -> ChainRecord:
+        """Write the decision down, with the state and the sentence that it brings."""
+        if record.state is state and record.sentence == sentence:
+            return self.state(record, state, sentence, now, **changes)  # said already
+        with self.house.store.transaction(self.house.lease):
+            self.write(record.name, number, decision, now, sentence)
+            return self.state(record, state, sentence, now, **changes)
+
+    def rest(self, record: ChainRecord, decision: Rest | Stop, last: Attempt | None, now: datetime) -> ChainRecord:
+        """The chain rests or is stopped, and a person is told."""
+        state = ChainState.RESTING if isinstance(decision, Rest) else ChainState.STOPPED
+        number = last.number if last else None
+        verdict = last.verdict if last else None
+        with self.house.store.transaction(self.house.lease):
+            self.owe(
+                record, f"{state}:{number}:{record.retried_at.isoformat() if record.retried_at else ''}", "critical",
+                f"{record.name} is {state}: it needs you", now,
+                what=verdict.sentence if verdict else "", why=decision.why, wants=decision.advice,
+                line=(verdict.root_line if verdict else None) or "",
+                command=f"chainwatch explain {record.name}",
+            )  # fmt: skip
+            return self.decided(record, state, decision, number, f"{decision.why}. {decision.advice}", now)
+
+    def expect(self, chain: str, job_id: int, intent: Intent, now: datetime) -> None:
+        """A job was submitted: from now on it is looked for. Inside the caller's transaction."""
+        current = self.house.store.chain(chain)
+        assert current is not None, "an intent belongs to a chain"
+        expected = {
+            "job_id": job_id,
+            "since": now.isoformat(),
+            "token": intent.token,
+            "resume": intent.payload.get("resume"),
+            "digest": intent.payload.get("digest", ""),
+        }
+        facts = {k: v for k, v in current.facts.items() if k != "refused_until"} | {"expected": expected}
+        if isinstance(array := facts.get("array"), Mapping):
+            facts["array"] = {**array, "id": job_id}
+        self.house.store.update_chain(chain, facts=facts)
+
+    def again(self, record: ChainRecord) -> ChainRecord:
+        """The record as the store has it now."""
+        return self.house.store.chain(record.name) or record
+
+    def with_fact(self, record: ChainRecord, key: str, value: Any) -> ChainRecord:
+        """The record with this fact set."""
+        with self.house.store.transaction(self.house.lease):
+            return self.house.store.update_chain(record.name, facts={**record.facts, key: value})
+
+    def without_fact(self, record: ChainRecord, key: str) -> ChainRecord:
+        """The record without this fact."""
+        if key not in record.facts:
+            return record
+        with self.house.store.transaction(self.house.lease):
+            return self.house.store.update_chain(record.name, facts={k: v for k, v in record.facts.items() if k != key})
