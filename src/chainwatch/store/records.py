@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from chainwatch.model.chain import ChainState, Desired, Mode
+from chainwatch.model.checkpoint import Status
 
 
 class Origin(StrEnum):
@@ -120,6 +121,27 @@ class Notice:
     last_error: str = ""
     recovered: datetime | None = None
     """When what it told of was over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """How far a chain was at one moment."""
+
+    at: datetime
+    step: int
+    loss: float | None = None
+    """None where the log tells none, or one that is no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """One checkpoint that was seen on disk. It is remembered after the framework has deleted it."""
+
+    path: str
+    at: datetime
+    """When its newest file was written."""
+    step: int | None
+    status: Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from chainwatch.model.chain import ChainState, Desired, Mode
 from chainwatch.store.records import IntentKind, IntentStatus, Origin
 from chainwatch.store.types import Json, UtcTime, Word, Words
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration. Kept here so that a command need not load Alembic to see that nothing is to be done."""
 
 metadata = MetaData(
@@ -207,6 +207,29 @@ moves = Table(
     Column("state", String(32), nullable=False),
     Column("changed", UtcTime, nullable=False),
     Column("why", Words, nullable=False),
+)
+
+points = Table(
+    "points",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("chain_id", Integer, ForeignKey("chains.id"), nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("loss", Float),
+    Index("ix_points_chain_at", "chain_id", "at"),
+)
+
+saves = Table(
+    "saves",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("chain_id", Integer, ForeignKey("chains.id"), nullable=False),
+    Column("path", Json, nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("step", BigInteger),
+    Column("status", String(32), nullable=False),
+    Index("ix_saves_chain_at", "chain_id", "at"),
 )
 
 memory = Table("memory", metadata, Column("key", String(200), primary_key=True), Column("value", Json, nullable=False))

@@ -27,9 +27,10 @@ from chainwatch.store.memory import Memory
 from chainwatch.store.migrate import migrate
 from chainwatch.store.nodes import Nodes
 from chainwatch.store.notices import Notices
+from chainwatch.store.track import Track
 
 
-class Store(Leases, Chains, Attempts, Intents, Notices, Nodes, Journal, Memory):
+class Store(Leases, Chains, Attempts, Intents, Notices, Nodes, Journal, Track, Memory):
     """What chainwatch remembers. Every method is one transaction, or joins the one that is under way.
 
     Every error is a StoreError: whoever meets one changes nothing outside.
