@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped
-from chainwatch.checkpoints.files.opcodes import Global, Thing, walk
+from chainwatch.checkpoints.files.opcodes import walk
+from chainwatch.checkpoints.files.pickle_words import Global, Thing
 
 TYPE_CHECKING = False
 

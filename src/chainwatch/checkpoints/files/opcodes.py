@@ -1,7 +1,6 @@
 """A pickle read as opcodes: what it would build, as plain symbols, without building it.
 
-No class is looked up, nothing is imported, nothing is called. Names of classes become `Global`, calls become `Thing`,
-persistent ids become `Ref`; numbers, short strings, tuples, lists and dictionaries become themselves. Time and memory
+No class is looked up, nothing is imported, nothing is called (`pickle_words` has what stands for what). Time and memory
 are bounded: opcodes, objects and stack are counted, long strings and numbers are skipped over, and the file is read
 through a window, so that a pickle with gigabytes of inline arrays costs no memory.
 
@@ -14,22 +13,27 @@ import gc
 import struct
 
 from chainwatch.checkpoints.files.base import Broken, Reader, grouped
-from chainwatch.model.light import NamedTuple
+from chainwatch.checkpoints.files.opcodes_rare import RareOpcodes, put
+from chainwatch.checkpoints.files.pickle_words import (
+    DICTS,
+    LONG,
+    MAX_MEMO,
+    MAX_OBJECTS,
+    MAX_OPS,
+    MAX_STACK,
+    SHORT,
+    Global,
+    Key,
+    Ref,
+    Thing,
+    Walked,
+)
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional
 
-MAX_OPS = 16_000_000
-"""Opcodes of one pickle; the index of 32,000 shards has some 3 million."""
-MAX_OBJECTS = 3_000_000
-"""Containers that one pickle may make, and items that it may put into them (some 60 bytes each)."""
-MAX_STACK = 1_000_000
-MAX_MEMO = 3_000_000
-SHORT = 65_536
-"""Strings and bytes above this length are passed over and become `LONG`."""
-WINDOW = 1 << 18
 QUIET = 1 << 19
 """Bytes of a pickle from which on the garbage collector is paused."""
 
@@ -38,60 +42,6 @@ _I32 = struct.Struct("<i").unpack_from
 _U32 = struct.Struct("<I").unpack_from
 _U64 = struct.Struct("<Q").unpack_from
 _F64 = struct.Struct(">d").unpack_from
-
-
-class Global(str):
-    """The dotted name of a class or function."""
-
-    __slots__ = ()
-
-
-class Ref:
-    """A persistent id: for torch the tuple ('storage', type, key, location, number of elements)."""
-
-    __slots__ = ("pid",)
-
-    def __init__(self, pid: object) -> None:
-        self.pid = pid
-
-
-class Thing:
-    """What a call or an instance would be: the callee, its arguments, and the state it would be given."""
-
-    __slots__ = ("args", "func", "items", "state")
-
-    def __init__(self, func: object, args: object) -> None:
-        self.func = func
-        self.args = args
-        self.state: Any = None
-        self.items: Any = None
-        """List or dictionary items that would be added to it; None where there are none."""
-
-
-class _Long:
-    """Stands for a value that was too long to keep."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "LONG"
-
-
-LONG = _Long()
-
-_DICTS = frozenset(
-    ("collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict", "collections.Counter")
-)
-
-
-class Walked(NamedTuple):
-    """One pickle, walked to its STOP."""
-
-    value: Any
-    end: int
-    """Offset of the first byte after STOP."""
-    refs: List[Any]
-    """All persistent ids, in order."""
 
 
 def walk(
@@ -128,8 +78,8 @@ def walk(
             gc.enable()
 
 
-class _Machine:
-    __slots__ = ("base", "buffer", "built", "end", "i", "reader")
+class _Machine(RareOpcodes):
+    __slots__ = ("built",)
 
     def __init__(
         self,
@@ -139,56 +89,8 @@ class _Machine:
         built: Optional[Callable[[Thing], None]],
         data: Optional[bytes],
     ) -> None:
-        self.reader = reader
-        self.base = start
-        self.end = end
+        super().__init__(reader, start, end, data)
         self.built = built
-        self.buffer = reader.read(start, min(WINDOW, end - start)) if data is None else data
-        self.i = 0
-
-    def at_end(self) -> bool:
-        return self.base + len(self.buffer) >= self.end and self.i >= len(self.buffer) - 10
-
-    def where(self) -> str:
-        return f"offset {grouped(self.base + self.i)}"
-
-    def refill(self, i: int, need: int) -> Tuple[bytes, int, int]:
-        """Move the window to position `i` of the buffer; it then holds `need` bytes or ends at the end."""
-        self.base += i
-        if self.base > self.end or need > self.end - self.base:
-            self.base, self.buffer, self.i = self.end, b"", 0
-            raise IndexError
-        self.buffer = self.reader.read(self.base, min(max(WINDOW, need), self.end - self.base))
-        return self.window()
-
-    def window(self) -> Tuple[bytes, int, int]:
-        """The buffer, its size, and the position from which an opcode might reach over its end."""
-        size = len(self.buffer)
-        return self.buffer, size, size - 16 if self.base + size < self.end else size
-
-    def line(self, i: int) -> Tuple[bytes, int]:
-        """The bytes up to the newline, and the position after it; may move the window."""
-        stop = self.buffer.find(b"\n", i, i + SHORT)
-        if stop < 0:
-            i, _ = 0, self.refill(i, 0)
-            stop = self.buffer.find(b"\n", 0, SHORT)
-            if stop < 0:
-                if self.base + len(self.buffer) >= self.end:
-                    self.i = len(self.buffer)
-                    raise IndexError
-                raise ValueError
-        return self.buffer[i:stop], stop + 1
-
-    def long_bytes(self, i: int, length: int) -> Tuple[Optional[bytes], int]:
-        """A payload that reaches over the end of the window: its bytes, None where it is too long to keep."""
-        if length > SHORT:
-            if length > self.end - self.base - i:
-                self.base, self.buffer, self.i = self.end, b"", 0
-                raise IndexError
-            self.refill(i + length, 0)
-            return None, 0
-        self.refill(i, length)
-        return self.buffer[:length], length
 
     def run(self) -> Walked:
         """The loop. One long function on purpose: a call per opcode would cost more than the opcode."""
@@ -219,14 +121,14 @@ class _Machine:
                         if buffer[i] == len(memo):
                             memo.append(stack[-1])
                         else:
-                            _put(memo, buffer[i], stack[-1])
+                            put(memo, buffer[i], stack[-1])
                         i += 1
                     elif op == 0x72:  # LONG_BINPUT
                         index = _U32(buffer, i)[0]
                         if index == len(memo):
                             memo.append(stack[-1])
                         else:
-                            _put(memo, index, stack[-1])
+                            put(memo, index, stack[-1])
                         i += 4
                     elif op == 0x94:  # MEMOIZE
                         memo.append(stack[-1])
@@ -255,7 +157,7 @@ class _Machine:
                         args = pop()
                         func = stack[-1]
                         objects += 1
-                        stack[-1] = {} if type(func) is Global and func in _DICTS else Thing(func, args)
+                        stack[-1] = {} if type(func) is Global and func in DICTS else Thing(func, args)
                     elif op == 0x51:  # BINPERSID
                         pid = stack[-1]
                         refs.append(pid)
@@ -330,7 +232,7 @@ class _Machine:
                             if kind is str or (kind is int and -0x80000000 <= key <= 0x7FFFFFFF):
                                 target[key] = items[at + 1]
                             else:
-                                target[_Key(key)] = items[at + 1]
+                                target[Key(key)] = items[at + 1]
                     elif op == 0x73:  # SETITEM
                         value = pop()
                         key = pop()
@@ -343,7 +245,7 @@ class _Machine:
                         if kind is str or (kind is int and -0x80000000 <= key <= 0x7FFFFFFF):
                             target[key] = value
                         else:
-                            target[_Key(key)] = value
+                            target[Key(key)] = value
                     elif op == 0x65 or op == 0x90 or op == 0x6C or op == 0x91:  # APPENDS, ADDITEMS, LIST, FROZENSET
                         mark = marks.pop()
                         items = stack[mark:]
@@ -379,7 +281,7 @@ class _Machine:
                         args = pop()
                         func = stack[-1]
                         objects += 1
-                        stack[-1] = {} if type(func) is Global and func in _DICTS else Thing(func, args)
+                        stack[-1] = {} if type(func) is Global and func in DICTS else Thing(func, args)
                     elif op == 0x92:  # NEWOBJ_EX
                         pop()
                         args = pop()
@@ -421,9 +323,8 @@ class _Machine:
                         i += 8
                     elif op == 0x95:  # FRAME
                         if _U64(buffer, i)[0] > self.end - self.base - i - 8:
-                            self.base, self.buffer = self.end, b""
-                            self.i = 0
-                            raise IndexError
+                            i = 0
+                            self.run_out()
                         i += 8
                     elif op == 0x80:  # PROTO
                         if buffer[i] > 5:
@@ -434,89 +335,14 @@ class _Machine:
                             marks.pop()
                         else:
                             pop()
-                    elif op == 0x31:  # POP_MARK
-                        del stack[marks.pop() :]
-                    elif op == 0x32:  # DUP
-                        push(stack[-1])
-                    elif op in _LINES:
-                        # Protocol 0: one or two lines of text.
-                        text, i = self.line(i)
-                        if op == 0x69:  # INST
-                            name, i = self.line(i)
+                    else:
+                        i, made = self.rare(op, i, stack, marks, memo, refs)
+                        objects += made
                         if self.buffer is not buffer:
                             buffer, size, safe = self.window()
-                        if op == 0x70:  # PUT
-                            _put(memo, int(text[:20]), stack[-1])
-                        elif op == 0x67:  # GET
-                            push(memo[abs(int(text[:20]))])
-                        elif op == 0x50:  # PERSID
-                            refs.append(text.decode("latin-1"))
-                            push(Ref(refs[-1]))
-                        elif op == 0x69:
-                            mark = marks.pop()
-                            args = tuple(stack[mark:])
-                            del stack[mark:]
-                            objects += 1
-                            push(Thing(Global(f"{text.decode('latin-1')}.{name.decode('latin-1')}"), args))
-                        elif op == 0x49 or op == 0x4C:  # INT, LONG
-                            push(int(text.rstrip(b"L")) if len(text) < 400 else LONG)
-                        elif op == 0x46:  # FLOAT
-                            push(float(text))
-                        else:  # STRING, UNICODE
-                            push(text.decode("latin-1"))
-                    elif op == 0x6F:  # OBJ
-                        mark = marks.pop()
-                        items = stack[mark:]
-                        del stack[mark:]
-                        objects += len(items)
-                        objects += 1
-                        push(Thing(items[0], tuple(items[1:])))
-                    elif op == 0x8B:  # LONG4
-                        length = _I32(buffer, i)[0]
-                        i += 4
-                        if length < 0:
-                            raise ValueError
-                        raw, i = self.long_bytes(i, length)
-                        buffer, size, safe = self.window()
-                        push(LONG if raw is None or length > 1024 else int.from_bytes(raw, "little", signed=True))
-                    elif op == 0x82:  # EXT1
-                        push(LONG)
-                        i += 1
-                    elif op == 0x83:  # EXT2
-                        push(LONG)
-                        i += 2
-                    elif op == 0x84:  # EXT4
-                        push(LONG)
-                        i += 4
-                    elif op == 0x97:  # NEXT_BUFFER
-                        push(LONG)
-                    elif op == 0x98:  # READONLY_BUFFER
-                        pass
-                    else:
-                        raise ValueError
         finally:
             self.i = i
 
 
-def _put(memo: List[Any], index: int, value: Any) -> None:
-    """Set an entry out of order."""
-    if not 0 <= index <= MAX_MEMO:
-        raise Broken("limit", f"a pickle of at most {grouped(MAX_MEMO)} memos", "one with more")
-    if index >= len(memo):
-        memo.extend([None] * (index + 1 - len(memo)))
-    memo[index] = value
-
-
-class _Key:
-    """A dictionary key that is neither a short string nor a small number: kept, compared by identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-
 _STRINGS = frozenset((0x54, 0x55, 0x42, 0x43, 0x8D, 0x8E, 0x96))
 """BINSTRING, SHORT_BINSTRING, BINBYTES, SHORT_BINBYTES, BINUNICODE8, BINBYTES8, BYTEARRAY8."""
-_LINES = frozenset((0x49, 0x4C, 0x46, 0x53, 0x56, 0x70, 0x67, 0x50, 0x69))
-"""INT, LONG, FLOAT, STRING, UNICODE, PUT, GET, PERSID, INST."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from chainwatch.checkpoints.files.opcodes import Global, Ref, Thing
+from chainwatch.checkpoints.files.pickle_words import Global, Ref, Thing
 from chainwatch.model.light import NamedTuple
 
 TYPE_CHECKING = False

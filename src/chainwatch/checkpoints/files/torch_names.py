@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Set, Tuple
 
-from chainwatch.checkpoints.files.opcodes import Global, Ref, Thing
+from chainwatch.checkpoints.files.pickle_words import Global, Ref, Thing
 from chainwatch.checkpoints.files.torch_content import storages
 
 MAX_NODES = 3_000_000
