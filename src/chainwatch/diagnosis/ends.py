@@ -6,6 +6,7 @@ preempted); the most specific line of the log that the program did not survive; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from chainwatch.diagnosis.choice import Choice, before, choose, first_of, went_on
@@ -308,10 +309,14 @@ def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
     if not any(line.offset == root.where.offset for line in tail):
         return False
     after = [line for line in tail if (line.offset or 0) > (root.where.offset or 0) and line.text.strip()]
+    if sum(_GOES_ON.search(line.text) is not None for line in after) > 1:
+        return False
     return sum((line.source, line.offset) not in places for line in after) <= _LAST_WORDS
 
 
 _LAST_WORDS = 5
+_GOES_ON = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?)\b\W{0,3}\d+.*\b(?:loss|acc\w*|lr)\b")
+"""Training goes on, in words that no progress profile reads."""
 
 
 def _against(end: SlurmEnd, choice: Choice) -> tuple[RuledOut, ...]:

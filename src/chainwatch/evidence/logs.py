@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from chainwatch.evidence.logs_attempt import attempt_start
 from chainwatch.evidence.logs_file import LogReader, Unreadable, Window
 from chainwatch.evidence.logs_text import CleanLine, aware, clean, stamp
+from chainwatch.evidence.logs_traceback import traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
 from chainwatch.model.verdict import Finding, Line, LogEvidence
 from chainwatch.signatures import Hit, Matcher, builtin_matcher
@@ -206,8 +207,9 @@ class _Scan:
                 lines += text.count(b"\n", counted, begin) if begin >= counted else -text.count(b"\n", begin, counted)
                 counted = begin
             line = self._line(text, begin, end, window.base, None if lines is None else lines + 1)
+            raised = window.base + self._raised(text, begin, start if cut else 0, cleaned, hits)
             for hit in hits:
-                finding = self._finding(hit, line, cleaned, text[begin:end], window.base + begin)
+                finding = self._finding(hit, line, cleaned, text[begin:end], raised)
                 fresh.append((finding, begin, end))
                 if hit.signature.notice:
                     self.found.signalled.append((window.base + begin, line))
@@ -233,6 +235,12 @@ class _Scan:
             self.found.findings.setdefault(finding.signature, []).append(
                 replace(finding, survived=min(_ENOUGH_STEPS, len(after)), startup=not before)
             )
+
+    def _raised(self, text: bytes, begin: int, start: int, cleaned: CleanLine, hits: Sequence[Hit]) -> int:
+        """The position from which a line counts: an exception was raised where its traceback begins."""
+        if cleaned.text.startswith((b" ", b"\t")) or all(hit.signature.effect for hit in hits):
+            return begin
+        return traceback_start(text, begin, max(start, begin - self.limits.context), cleaned.key, self.nodes)
 
     def _above(self, text: bytes, begin: int, start: int, key: bytes) -> Callable[[int], Sequence[bytes]]:
         """A function that gives the cleaned lines above `begin`, nearest first, of the same writer."""
