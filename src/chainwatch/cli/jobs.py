@@ -27,6 +27,7 @@ from chainwatch.slurm.jobids import expand_tasks
 from chainwatch.store import ChainExists, Store
 from chainwatch.store.records import ChainRecord, Origin
 from chainwatch.supervisor.clusters import backends
+from chainwatch.supervisor.configured import taken_up
 from chainwatch.supervisor.rules import RULES
 
 _OWN = re.compile(r"#CHAINWATCH\s+(.*)")
@@ -54,6 +55,11 @@ def submit(
             record = _registered(store, chain, loaded.chains[chain], clusters)
         elif record is None:
             record = common.known_chain(store, chain)
+        if record.released:
+            common.fail(
+                f"{chain} was taken out of the daemon's configuration: put it back, then `chainwatch reload`",
+                common.REFUSED,
+            )
         if store.attempts(chain) or record.facts.get("expected"):
             common.fail(f"{chain} has jobs already: `chainwatch retry {chain}` submits the next one", common.REFUSED)
         facts = {**record.facts, "umask": captured_umask()}
@@ -218,6 +224,8 @@ def _first_words(error: ValueError) -> str:
 def _registered(store: Store, name: str, chain: Chain, clusters: dict[str, Backend]) -> ChainRecord:
     known = store.chain(name)
     settings = chain.model_dump(mode="json")
+    if known is not None and known.released:
+        return store.update_chain(name, settings=settings, facts=taken_up(known))
     if known is not None:
         return store.update_chain(name, settings=settings)
     record = ChainRecord(

@@ -166,6 +166,8 @@ def _row(store: Store, c: ChainRecord) -> dict[str, Any]:
     shown = str(c.state)
     if c.desired is Desired.PAUSE and c.state is not ChainState.PAUSED:
         shown += " (pause)"
+    if c.released:
+        shown += " (not in the configuration)"
     if c.mode is Mode.OBSERVE:
         shown += " (observe)"
     if off:
@@ -177,6 +179,7 @@ def _row(store: Store, c: ChainRecord) -> dict[str, Any]:
         "mode": str(c.mode),
         "recovery": not off,
         "desired": str(c.desired),
+        "released": c.released,
         "since": c.state_since,
         "wait_until": c.wait_until,
         "cluster": c.cluster,

@@ -24,7 +24,16 @@ def _set(chain: str, state: common.State, json: bool, said: str, **changes: Any)
         common.print_json({"chain": record.name, "desired": str(record.desired), "mode": str(record.mode)})
     else:
         typer.echo(f"{chain}: {said}")
+    _warn_released(record)
     return record
+
+
+def _warn_released(record: ChainRecord) -> None:
+    if record.released:
+        typer.echo(
+            f"chainwatch: {record.name} is no longer in the daemon's configuration: put it back, and this is done then",
+            err=True,
+        )
 
 
 def pause(
@@ -103,6 +112,7 @@ def retry(
                 store.update_chain(
                     name, desired=Desired.RUN, desired_at=moment, desired_until=None, desired_why="", retried_at=moment
                 )
+    _warn_released(record)
     if json:
         common.print_json({"retried": names})
     else:

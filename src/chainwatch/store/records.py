@@ -11,6 +11,9 @@ from typing import Any
 from chainwatch.model.chain import ChainState, Desired, Mode
 from chainwatch.model.checkpoint import Status
 
+RELEASED = "released"
+"""Fact of a chain that was taken out of the configuration."""
+
 
 class Origin(StrEnum):
     """How a chain came to be known."""
@@ -56,6 +59,11 @@ class ChainRecord:
     """Until then chainwatch waits for another resubmitter's job."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Small facts that the loop keeps between ticks (preempted_at by attempt, first absent, …); JSON."""
+
+    @property
+    def released(self) -> bool:
+        """It was taken out of the configuration: its history is kept, and nothing more is done for it."""
+        return RELEASED in self.facts
 
 
 class IntentKind(StrEnum):

@@ -44,6 +44,9 @@ class ChainStep:
     def take(self, record: ChainRecord, scene: Scene) -> ChainRecord:
         """Take the next step for this chain. Raises LeaseLost and StoreError; everything else is this chain's alone."""
         now = self.house.clock.now()
+        if record.released:
+            self._doubtful.settle(record, scene, now)  # so that it may be forgotten, and no job of ours is nobody's
+            return record
         settings = Chain.model_validate(record.settings)
         place = Place(record.name, settings, self.acting.directory(record, settings))
         record = self._wishes(record, now)

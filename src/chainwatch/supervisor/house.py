@@ -61,12 +61,15 @@ class House:
 
     def may_act(self, record: ChainRecord) -> bool:
         """Whether anything outside may be changed for this chain."""
-        return record.mode is Mode.ACT and not self.observe_only and not self.paused_by_site
+        held_back = self.observe_only or bool(self.paused_by_site) or record.released
+        return record.mode is Mode.ACT and not held_back
 
     def why_not(self, record: ChainRecord) -> str:
         """What keeps `may_act` from it."""
         if self.paused_by_site:
             return f"the site has paused all actions ({self.paused_by_site})"
+        if record.released:
+            return "it is not in the configuration any more"
         if self.observe_only:
             return "the daemon only observes (--observe)"
         return "mode observe"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from chainwatch.actions import aside
 from chainwatch.actions.tag import short_instance
 from chainwatch.alerts.message import Kind, body
-from chainwatch.config.models import Chain, Config
+from chainwatch.config.models import Chain
 from chainwatch.diagnosis.hang import Watch
 from chainwatch.diagnosis.incidents import Incident, find_cohorts, find_incident
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
@@ -16,9 +16,10 @@ from chainwatch.model.job import Job, Snapshot, Source
 from chainwatch.recovery import over_before
 from chainwatch.slurm.backend import NoInformation
 from chainwatch.store.errors import LeaseLost, StoreError
-from chainwatch.store.records import ChainRecord, IntentKind, Origin
+from chainwatch.store.records import ChainRecord, IntentKind
 from chainwatch.supervisor import watching
 from chainwatch.supervisor.chain import ChainStep
+from chainwatch.supervisor.configured import Configured
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.poll import Poller, Wanted
 from chainwatch.supervisor.scene import Scene
@@ -39,6 +40,7 @@ class Supervisor:
         self.house = house
         self.pollers = pollers
         self._step = ChainStep(house)
+        self._configured = Configured(house, self._step.traces)
         self._accounting: dict[str, bool] = {}
         self._blind_since: dict[str, datetime] = {}
         self.last_tick: datetime | None = None
@@ -89,11 +91,11 @@ class Supervisor:
         self._renew()
         now = self.house.clock.now()
         aside.settle(self.house.store, now)
-        self.adopt_configuration(self.house.config)
-        chains = self.house.store.chains()
+        chains = self._chains()
         past = {c.name: self.house.store.attempts(c.name) for c in chains}
-        incident, cohorts = self._together(chains, past, now)
-        alive = watching.watches(chains)
+        kept = [c for c in chains if not c.released]
+        incident, cohorts = self._together(kept, past, now)
+        alive = watching.watches(kept)
         watching.settle_stall(self._step.traces, alive, now)
         for name, poller in self.pollers.items():
             mine = [c for c in chains if c.cluster == name]
@@ -111,8 +113,13 @@ class Supervisor:
                     return
                 self._one(record, snapshot, seen.get(record.name, ()), incident, cohorts, alive)
                 self._renew_in_time()
-        self._homeless(chains, now)
+        self._homeless(kept, now)
         self.last_tick = now
+
+    def _chains(self) -> list[ChainRecord]:
+        """All chains, in step with the configuration."""
+        chains = self.house.store.chains()
+        return self.house.store.chains() if self._configured.adopt(self.house.config, chains) else chains
 
     def _homeless(self, chains: Sequence[ChainRecord], now: datetime) -> None:
         """A chain of a cluster that nobody polls would stall in silence."""
@@ -184,7 +191,8 @@ class Supervisor:
         array = array if isinstance(array, Mapping) else {}
         intents = self.house.store.intents(record.name, last=_RECENT_TOKENS)
         rule: str | None = None
-        if record.desired is not Desired.DONE and record.state is not ChainState.DONE and last is not None:
+        over = record.released or record.desired is Desired.DONE or record.state is ChainState.DONE
+        if not over and last is not None:
             watching = record.mode is Mode.OBSERVE or self.house.observe_only
             rule = "name+directory" if watching else "name+directory+command"
             if settings.resubmitter.by != "none":
@@ -218,22 +226,22 @@ class Supervisor:
         nodes: set[str] = set()
         since: datetime | None = None
         for record in chains:
-            for attempt in past[record.name]:
+            for attempt in () if record.released else past[record.name]:
                 if attempt.verdict is None and attempt.job.attempt not in live:
                     ids.add(attempt.job.job_id)
                     nodes.update(attempt.job.nodes)
             expected = record.facts.get("expected")
-            if isinstance(expected, Mapping) and expected["job_id"] not in listed:
+            if isinstance(expected, Mapping) and expected["job_id"] not in listed and not record.released:
                 ids.add(int(expected["job_id"]))
             for intent in self.house.store.open_intents(record.name):
                 if intent.kind is IntentKind.SUBMIT and intent.tried_at is not None:
                     moment = intent.tried_at - LOOK_BACK
                     since = moment if since is None or moment < since else since
-        tokens = {t for k in known for t in k.tokens}
+        released = {record.name for record in chains if record.released}
+        tokens = {t for k in known if k.chain not in released for t in k.tokens}
+        met = {a.job.attempt for attempts in past.values() for a in attempts}
         for job in jobs or ():
-            if job.state.terminal and any(t in job.comment for t in tokens) and job.attempt not in {
-                a.job.attempt for attempts in past.values() for a in attempts if a.verdict is not None
-            }:  # fmt: skip
+            if job.state.terminal and job.attempt not in met and any(t in job.comment for t in tokens):
                 ids.add(job.job_id)
                 nodes.update(job.nodes)
         return Wanted(ids=sorted(ids), since=since, nodes=sorted(nodes))
@@ -290,35 +298,6 @@ class Supervisor:
                 body(Kind.PERSON, line=line, wants="mend it once", command="chainwatch retry --cohort CHAIN"), now,
             )  # fmt: skip
         return incident, cohorts
-
-    # -- the configuration
-
-    def adopt_configuration(self, config: Config) -> None:
-        """Bring the chains of the configuration into the store: new ones are added, changed settings are taken over."""
-        store, now = self.house.store, self.house.clock.now()
-        default = next(iter(self.house.backends), "")
-        for name, chain in config.chains.items():
-            settings = chain.model_dump(mode="json")
-            known = store.chain(name)
-            if known is None:
-                store.add_chain(
-                    ChainRecord(
-                        name=name,
-                        cluster=chain.cluster or default,
-                        origin=Origin.CONFIG,
-                        mode=chain.mode,
-                        settings=settings,
-                        created=now,
-                        state_since=now,
-                        facts={"config_mode": str(chain.mode)},
-                    )
-                )
-            elif known.origin is Origin.CONFIG and dict(known.settings) != settings:
-                mode = chain.mode if known.facts.get("config_mode") != str(chain.mode) else known.mode
-                with store.transaction(self.house.lease):
-                    store.update_chain(
-                        name, settings=settings, mode=mode, facts={**known.facts, "config_mode": str(chain.mode)}
-                    )
 
 
 def _template(record: ChainRecord) -> str:

@@ -1,0 +1,123 @@
+"""The chains of the configuration in the store: new ones are added, changed settings are taken over, and those that were
+taken out are let go.
+
+A chain that is let go keeps its record and its history, and its job goes on; chainwatch does nothing more for it until
+it stands in the configuration again. Chains that were made by `chainwatch sbatch` or `adopt` stand in none and stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from chainwatch.config.models import Config
+from chainwatch.model.chain import ChainState
+from chainwatch.store.records import RELEASED, ChainRecord, Origin
+from chainwatch.supervisor.house import House
+from chainwatch.supervisor.traces import Traces
+
+CONFIGURED = "configured"
+"""Fact: a daemon has had the chain in its configuration. One that a command registered from a file is looked after also
+before the daemon has read that file."""
+
+
+class Configured:
+    """Keeps the store in step with the configuration of one house."""
+
+    def __init__(self, house: House, traces: Traces) -> None:
+        self._house = house
+        self._traces = traces
+        self._dumped: tuple[Config | None, dict[str, dict[str, Any]]] = (None, {})
+
+    def adopt(self, config: Config, records: Iterable[ChainRecord]) -> bool:
+        """Bring the store in step; `records`: all chains that it has. True: something was changed."""
+        now = self._house.clock.now()
+        known = {r.name: r for r in records}
+        changed = False
+        for name, settings in self._settings(config).items():
+            changed |= self._stands(known.get(name), name, settings, config, now)
+        for record in known.values():
+            gone = record.origin is Origin.CONFIG and record.name not in config.chains and CONFIGURED in record.facts
+            if gone and not record.released:
+                self._let_go(record, now)
+                changed = True
+        return changed
+
+    def _settings(self, config: Config) -> Mapping[str, dict[str, Any]]:
+        """Each chain's settings as the store has them; dumped once for each configuration."""
+        if self._dumped[0] is not config:
+            self._dumped = (config, {name: chain.model_dump(mode="json") for name, chain in config.chains.items()})
+        return self._dumped[1]
+
+    def _stands(
+        self, known: ChainRecord | None, name: str, settings: dict[str, Any], config: Config, now: datetime
+    ) -> bool:
+        chain, store = config.chains[name], self._house.store
+        facts = {"config_mode": str(chain.mode), CONFIGURED: True}
+        if known is None:
+            store.add_chain(
+                ChainRecord(
+                    name=name,
+                    cluster=chain.cluster or next(iter(self._house.backends), ""),
+                    origin=Origin.CONFIG,
+                    mode=chain.mode,
+                    settings=settings,
+                    created=now,
+                    state_since=now,
+                    facts=facts,
+                )
+            )
+            return True
+        if known.origin is not Origin.CONFIG:
+            return False
+        if known.released:
+            known = self._take_up(known, now)
+        elif dict(known.settings) == settings and CONFIGURED in known.facts:
+            return False
+        mode = chain.mode if known.facts.get("config_mode") != str(chain.mode) else known.mode
+        with store.transaction(self._house.lease):
+            store.update_chain(name, settings=settings, mode=mode, facts={**known.facts, **facts})
+        return True
+
+    def _let_go(self, record: ChainRecord, now: datetime) -> None:
+        sentence = "no longer in the configuration: left alone, and its job too"
+        store = self._house.store
+        fact = {"at": now.isoformat(), "state": str(record.state), "sentence": record.sentence}
+        changes: dict[str, Any] = {"facts": {**record.facts, RELEASED: fact}}
+        if record.state is not ChainState.DONE:
+            changes |= {"state": ChainState.PAUSED, "state_since": now, "sentence": sentence, "wait_until": None}
+        with store.transaction(self._house.lease):
+            for notice in store.active_notices(record.name):
+                store.recover(notice.key, now)
+            record = store.update_chain(record.name, **changes)
+        self._house.say(f"{sentence}; its history is kept", record, {"state": str(record.state)})
+
+    def _take_up(self, record: ChainRecord, now: datetime) -> ChainRecord:
+        """It is as it was. What had needed a person then is told once more."""
+        store, fact = self._house.store, record.facts[RELEASED]
+        state = ChainState(fact["state"])
+        with store.transaction(self._house.lease):
+            record = store.update_chain(
+                record.name,
+                state=state,
+                state_since=now if state is not record.state else record.state_since,
+                sentence=fact["sentence"],
+                facts={k: v for k, v in record.facts.items() if k != RELEASED},
+            )
+            if state in {ChainState.RESTING, ChainState.STOPPED}:
+                self._traces.owe(
+                    record, f"{state}:back:{now.isoformat()}", "critical", f"{record.name} is {state}: it needs you", now,
+                    what="it is back in the configuration", why=record.sentence,
+                    command=f"chainwatch retry {record.name}",
+                )  # fmt: skip
+        self._house.say("back in the configuration: looked after again", record, {"state": str(state)})
+        return record
+
+
+def taken_up(record: ChainRecord) -> dict[str, Any]:
+    """The facts of a chain that a command takes up again, from a file that the daemon may not have read yet."""
+    return {k: v for k, v in record.facts.items() if k not in {RELEASED, CONFIGURED}}
+
+
+__all__ = ["Configured", "taken_up"]
