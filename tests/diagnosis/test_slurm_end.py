@@ -185,6 +185,23 @@ def test_what_chainwatch_ended_itself_is_no_scancel_of_a_person() -> None:
     assert (verdict.outcome, verdict.cause) == (Outcome.HUNG, Cause.HANG)
 
 
+def test_a_hang_that_was_ended_blames_the_nodes_that_the_probe_named() -> None:
+    why = "hang: silent for 40 minutes; rank 5 on n2 is stopped"
+    job = a_job(S.CANCELLED, cancelled_by=1001, nodes=("n1", "n2"))
+    verdict = judged(job, ended_by_us=why, suspects=("n2",))
+    assert (verdict.cause, verdict.retry, verdict.culprit_nodes) == (Cause.HANG, Retry.YES_EXCLUDE_NODE, ("n2",))
+    assert judged(replace(job, state=S.NODE_FAIL, failed_node="n2"), ended_by_us=why).cause is Cause.HARDWARE_NODE
+    done = judged(job, ended_by_us=why, completion=Completion(Proof.YES, configured=True))
+    assert done.outcome is Outcome.DONE, "it finished after all"
+
+
+def test_our_probes_stay_out_of_the_evidence_and_a_wrapped_training_step_does_not() -> None:
+    killed = a_step("2", S.OUT_OF_MEMORY, "0:125", "chainwatch-probe")
+    assert judged(a_job(S.FAILED, "1:0", steps=(*OK, killed))).cause is not Cause.OOM_HOST
+    wrapped = a_step("0", S.FAILED, "1:0", "chainwatch")  # srun chainwatch exec -- train
+    assert judged(a_job(S.COMPLETED, steps=(*OK, wrapped))).outcome is Outcome.FAILED
+
+
 def test_a_hang_before_the_time_limit_is_a_hang() -> None:
     hang = a_finding("Watchdog caught collective operation timeout", Cause.HANG, 44, 1)
     limit = a_finding("CANCELLED DUE TO TIME LIMIT", Cause.TIME_LIMIT, 90, 2)

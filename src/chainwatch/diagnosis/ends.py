@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 
 from chainwatch.diagnosis.choice import Choice, before, choose, first_of, went_on
 from chainwatch.diagnosis.job_side import killed_for_memory, refused_to_start
-from chainwatch.diagnosis.slurm_end import SlurmEnd, read_slurm
+from chainwatch.diagnosis.slurm_end import SlurmEnd, read_slurm, without_probes
 from chainwatch.diagnosis.wording import Reading, in_words
 from chainwatch.model.job import JobState
 from chainwatch.model.verdict import Cause, Evidence, Finding, Outcome, Proof, Retry, RuledOut, Verdict
@@ -26,6 +27,7 @@ _SLURM_CAUSES = frozenset({Cause.PREEMPTION, Cause.TIME_LIMIT, Cause.CANCELLED_B
 
 def diagnose(evidence: Evidence) -> Verdict:
     """Why this attempt ended, whether the unchanged job would help, and what was ruled out."""
+    evidence = replace(evidence, job=without_probes(evidence.job))
     end = read_slurm(evidence)
     failures = [f for f in evidence.logs.findings if f.cause is not Cause.COMPLETED]
     choice = choose(failures)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chainwatch.model.job import ExitCode, Job, JobState, Step
+from chainwatch.model.probe import STEP_LABEL
 from chainwatch.model.verdict import Cause, Evidence, Outcome, Retry
-
-PROBE_LABEL = "chainwatch"
-"""Steps whose name begins so are our own probes; a failing one makes DerivedExitCode 1:0 in a good job."""
 
 _RAISED = re.compile(r"RaisedSignal:(\d+)")
 _OOM_SIGNAL = 125
@@ -50,8 +48,8 @@ class SlurmEnd:
 def read_slurm(evidence: Evidence) -> SlurmEnd:
     """The end as Slurm's facts tell it. Rules were measured on Slurm 22.05, 24.11 and 26.05."""
     job = evidence.job
-    if evidence.ended_by_us:
-        return _ended_by_us(evidence.ended_by_us)
+    if evidence.ended_by_us and job.state is not JobState.NODE_FAIL:
+        return _ended_by_us(evidence)
     if not job.state.terminal and job.state is not JobState.UNKNOWN:
         return _back_in_queue(job)
     if job.state in (JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.LAUNCH_FAILED, JobState.RECONFIG_FAIL):
@@ -82,14 +80,22 @@ def read_slurm(evidence: Evidence) -> SlurmEnd:
     return SlurmEnd(Outcome.UNKNOWN, _state_words(job))
 
 
+def without_probes(job: Job) -> Job:
+    """The job without the steps of our own probes, and without a DerivedExitCode that may be theirs."""
+    ours = [step for step in job.steps if step.label == STEP_LABEL]
+    if not ours:
+        return job
+    failed = any(step.exit is not None and not step.exit.ok for step in ours)
+    steps = tuple(step for step in job.steps if step.label != STEP_LABEL)
+    return replace(job, steps=steps, derived_exit=None if failed else job.derived_exit)
+
+
 def failed_steps(job: Job) -> tuple[Step, ...]:
-    """Steps that did not end well, our own probes and Slurm's `extern` aside."""
+    """Steps that did not end well, Slurm's `extern` aside."""
     return tuple(
         step
         for step in job.steps
-        if step.name != "extern"
-        and not step.label.startswith(PROBE_LABEL)
-        and (step.state in _BAD_STEPS or (step.exit is not None and not step.exit.ok))
+        if step.name != "extern" and (step.state in _BAD_STEPS or (step.exit is not None and not step.exit.ok))
     )
 
 
@@ -105,9 +111,11 @@ _BAD_STEPS = frozenset(
 )
 
 
-def _ended_by_us(why: str) -> SlurmEnd:
+def _ended_by_us(evidence: Evidence) -> SlurmEnd:
+    why, suspects = evidence.ended_by_us, evidence.suspects
     if "hang" in why.lower() or "hung" in why.lower() or "no progress" in why.lower():
-        return SlurmEnd(Outcome.HUNG, f"chainwatch ended it: {why}", Cause.HANG, 100)
+        retry = Retry.YES_EXCLUDE_NODE if suspects else None
+        return SlurmEnd(Outcome.HUNG, f"chainwatch ended it: {why}", Cause.HANG, 100, retry, culprits=suspects)
     return SlurmEnd(Outcome.CANCELLED, f"chainwatch ended it: {why}", Cause.CANCELLED_BY_OTHER, 100, Retry.NO)
 
 
@@ -204,8 +212,7 @@ def _cancelled(evidence: Evidence) -> SlurmEnd:
 
 def _completed(job: Job) -> SlurmEnd:
     failed = failed_steps(job)
-    ours_failed = any(step.label.startswith(PROBE_LABEL) for step in job.steps)
-    derived_bad = job.derived_exit is not None and not job.derived_exit.ok and not (job.steps and ours_failed)
+    derived_bad = job.derived_exit is not None and not job.derived_exit.ok
     exit_bad = job.exit is not None and not job.exit.ok
     if not failed and not derived_bad and not exit_bad:
         return SlurmEnd(Outcome.DONE, "COMPLETED 0:0", clean=True)

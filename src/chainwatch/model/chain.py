@@ -108,7 +108,11 @@ class EndJob:
     job: Job
     why: str
     signal: str | None = None
+    """Sent first, so that the job leaves evidence; None: it is cancelled at once."""
     grace: timedelta = timedelta(0)
+    """Between the signal and the cancellation."""
+    suspects: tuple[str, ...] = ()
+    """Nodes that are to blame."""
 
 
 @dataclass(frozen=True, slots=True)

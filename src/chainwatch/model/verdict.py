@@ -221,6 +221,8 @@ class Evidence:
     end_records: tuple[EndRecord, ...] = ()
     ended_by_us: str = ""
     """Why chainwatch itself ended this job (hang, duplicate), empty otherwise."""
+    suspects: tuple[str, ...] = ()
+    """Nodes that the probe named, where chainwatch ended a hang."""
     first_seen_step: int | None = None
     """Progress of the chain when the attempt began."""
     chain_user: str = ""

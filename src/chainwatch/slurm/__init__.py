@@ -3,6 +3,7 @@
 from chainwatch.slurm.backend import (
     Backend,
     ClusterInfo,
+    Inside,
     NoInformation,
     Refusal,
     Refused,
@@ -17,6 +18,7 @@ __all__ = [
     "CliBackend",
     "ClusterInfo",
     "Deadlines",
+    "Inside",
     "NoInformation",
     "Refusal",
     "Refused",

@@ -14,9 +14,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from chainwatch.model.job import Job, Node
+from chainwatch.model.probe import StepUsage
 
 
 class SlurmError(Exception):
@@ -148,4 +149,22 @@ class Backend(Protocol):
 
     def requeue(self, job_id: int) -> None:
         """scontrol requeue. Raises `Refused`, `NoInformation`."""
+        ...
+
+
+@runtime_checkable
+class Inside(Protocol):
+    """Looking at the processes of a running job. A backend that has none of this is not asked: nothing is concluded."""
+
+    def probe(self, job: Job, program: bytes, words: Sequence[str]) -> str:
+        """Run a Python program with these arguments once on each node of the job, in a step of our own that takes
+        nothing of the job and ends well whatever it meets. What all nodes printed, mixed by lines.
+
+        A node that does not answer in time is missing from it. Raises `Refused` where no such step may be started,
+        `NoInformation` where nobody answered.
+        """
+        ...
+
+    def usage(self, job: Job) -> Sequence[StepUsage]:
+        """What Slurm itself measures of the job's steps (sstat). Raises `NoInformation`."""
         ...

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from chainwatch.model.job import Job, Node
-from chainwatch.slurm import process, sacct, sbatch, scontrol, squeue
+from chainwatch.model.probe import STEP_LABEL, StepUsage
+from chainwatch.slurm import probing, process, sacct, sbatch, scontrol, squeue
 from chainwatch.slurm.backend import (
     ClusterInfo,
     NoInformation,
@@ -32,6 +33,7 @@ class Deadlines:
     query: float = 60.0
     act: float = 60.0
     submit: float = 120.0
+    probe: float = 60.0
 
 
 class CliBackend:
@@ -198,6 +200,39 @@ class CliBackend:
     def requeue(self, job_id: int) -> None:
         """scontrol requeue."""
         self._scontrol("requeue", job_id, f"requeueing job {job_id}")
+
+    # -- looking into a running job -----------------------------------------------------------------------------------
+
+    def probe(self, job: Job, program: bytes, words: Sequence[str]) -> str:
+        """One srun step beside the job's own."""
+        nodes = len(job.nodes)
+        if not nodes:
+            raise NoInformation(f"job {job.shown_id} has no nodes to look at")
+        try:
+            reply = self._run(
+                [self._program("srun"), *self._clusters, *probing.arguments(job.job_id, nodes, words)],
+                environment=self._environment,
+                deadline=self._deadlines.probe,
+                stdin=program,
+            )
+        except process.TimedOut as late:
+            if STEP_LABEL.encode() in late.printed:
+                return late.printed.decode("utf-8", "replace")
+            raise
+        if STEP_LABEL.encode() in reply.stdout:
+            return reply.stdout.decode("utf-8", "replace")
+        said = reply.stderr.strip()
+        if unanswered(said) or reply.code < 0 or not said:
+            raise NoInformation(f"looking into job {job.shown_id}: {reply.complaint()}")
+        raise Refused(f"looking into job {job.shown_id} was refused: {reply.complaint()}", calls_for(said))
+
+    def usage(self, job: Job) -> Sequence[StepUsage]:
+        """sstat of all steps; what it prints for them counts also where it complains about one."""
+        reply = self._ask("sstat", *self._clusters, *probing.sstat_arguments(job.job_id))
+        found = probing.parse_usage(reply.text)
+        if not found:
+            raise NoInformation(f"sstat gave nothing of job {job.shown_id}: {reply.complaint()}")
+        return found
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

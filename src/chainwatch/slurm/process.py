@@ -83,6 +83,11 @@ class Reply:
 class TimedOut(NoInformation):
     """A client did not come back within its deadline; it was killed with its children."""
 
+    def __init__(self, message: str, printed: bytes = b"") -> None:
+        super().__init__(message)
+        self.printed = printed
+        """What it had printed until then: half of something."""
+
 
 Runner = Callable[..., Reply]
 """The type of `run`; tests put another in its place."""
@@ -111,6 +116,7 @@ def run(
     deadline: float,
     cwd: str | None = None,
     umask: int = -1,
+    stdin: bytes | None = None,
 ) -> Reply:
     """Run one client to its end and return what it printed, whatever its exit code.
 
@@ -118,6 +124,8 @@ def run(
     ----------
     deadline
         Seconds until the client and its children are killed and `TimedOut` is raised.
+    stdin
+        What it reads; by default nothing.
 
     Raises
     ------
@@ -131,7 +139,7 @@ def run(
             env=dict(environment),
             cwd=cwd,
             umask=umask,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -141,10 +149,10 @@ def run(
             raise NoInformation(f"the directory {cwd} cannot be entered: {problem.strerror}") from problem
         raise NoInformation(f"{command[0]} cannot be started: {problem.strerror}") from problem
     try:
-        stdout, stderr = process.communicate(timeout=deadline)
+        stdout, stderr = process.communicate(stdin, timeout=deadline)
     except subprocess.TimeoutExpired as late:
         _kill_group(process)
-        raise TimedOut(f"{_name(command)} gave no answer within {deadline:g} s") from late
+        raise TimedOut(f"{_name(command)} gave no answer within {deadline:g} s", late.output or b"") from late
     except BaseException:
         _kill_group(process)
         raise
