@@ -17,12 +17,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from chainwatch.cli.light import DEFAULT_STATE
 from chainwatch.store import Store, open_store
 from chainwatch.store.records import ChainRecord
 
 NO, UNUSABLE, REFUSED, SILENT = 1, 2, 3, 4
-
-DEFAULT_STATE = "~/.local/state/chainwatch"
 
 State = Annotated[
     Path | None,

@@ -15,6 +15,7 @@ from chainwatch.cli.light import (
     judging_command,
     print_json,
     print_path,
+    rule_of,
     say,
     seconds,
 )
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from typing import List
 
 HELP = """\
-usage: chainwatch latest RUN_DIR [--format NAME] [--json] [--deep] [--settle SECONDS]
+usage: chainwatch latest RUN_DIR [--format NAME | --rule FILE] [--json] [--deep] [--settle SECONDS] [--patience SECONDS]
 
 Prints the path of the newest intact checkpoint under RUN_DIR and nothing else:
 
@@ -38,9 +39,11 @@ Prints the path of the newest intact checkpoint under RUN_DIR and nothing else:
 
 Exit codes: 0 found; 1 no checkpoint exists yet; 3 some exist and none is intact; 2 usage, or RUN_DIR cannot be read.
   --format NAME      judge only checkpoints of that format (default: found by itself)
+  --rule FILE        YAML or JSON of your own rule for checkpoints of no known format (which files must exist)
   --json             the answer as JSON, with the checkpoints that were passed over
   --deep             read all bytes and verify every checksum
   --settle SECONDS   an unfinished checkpoint that changed within this time is in progress (default 300)
+  --patience SECONDS storage that stands still this long is given up, exit code 2 (default 60; 0: wait for ever)
 """
 
 
@@ -54,11 +57,17 @@ def _latest(path: str, given: Arguments) -> int:
     from chainwatch.model.checkpoint import RunReport
 
     where = os.path.abspath(path)
-    wanted = given.values.get("--format")
-    check_format(wanted)
+    rule = rule_of(given.values)
+    wanted = given.values.get("--format") if rule is None else "custom"
+    if rule is None:
+        check_format(wanted)
     avoid = frozenset(each for each in os.environ.get("CHAINWATCH_AVOID", "").split(":") if each)
     options = Options(
-        deep="--deep" in given.flags, format=wanted, settle=seconds(given.values, "--settle", SETTLE), avoid=avoid
+        deep="--deep" in given.flags,
+        format=wanted,
+        settle=seconds(given.values, "--settle", SETTLE),
+        custom=rule,
+        avoid=avoid,
     )
     try:
         found, passed = search(where, options)

@@ -13,6 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
+    from chainwatch.checkpoints.formats.custom import Rule
+
+DEFAULT_STATE = "~/.local/state/chainwatch"
 OK, NONE_THERE, USAGE, NONE_INTACT = 0, 1, 2, 3
 """Exit codes of `latest` and `verify`."""
 
@@ -66,20 +69,77 @@ def seconds(values: Dict[str, str], name: str, default: float) -> float:
     return number
 
 
-def judging_command(arguments: List[str], help_text: str, answer: Callable[[str, Arguments], int]) -> int:
-    """The frame of a command that judges one path: `answer(path, arguments)` is called; returns the exit code."""
+FLAGS = frozenset(("--json", "--deep", "--help", "-h"))
+VALUES = frozenset(("--format", "--rule", "--settle", "--patience"))
+"""Options that every judging command has."""
+
+
+def judging_command(
+    arguments: List[str],
+    help_text: str,
+    answer: Callable[[str, Arguments], int],
+    flags: FrozenSet[str] = FLAGS,
+    values: FrozenSet[str] = VALUES,
+) -> int:
+    """The frame of a command that judges one path: `answer(path, arguments)` is called, in a child that is given up
+    where the storage stands still; returns the exit code."""
     name = help_text.split()[2]
-    try:
-        given = parse(arguments, frozenset(("--json", "--deep", "--help", "-h")), frozenset(("--format", "--settle")))
+
+    def said(work: Callable[[], int]) -> int:
+        try:
+            return work()
+        except (Usage, ValueError) as error:
+            say(f"{error} (see chainwatch {name} --help)")
+            return USAGE
+
+    def run() -> int:
+        given = parse(arguments, flags, values)
         if given.flags & {"--help", "-h"}:
             sys.stdout.write(help_text)
             return OK
         if len(given.positional) != 1:
             raise Usage(f"{name} takes one path")
-        return answer(given.positional[0], given)
-    except (Usage, ValueError) as error:
-        say(f"{error} (see chainwatch {name} --help)")
-        return USAGE
+        path = given.positional[0]
+        return _patiently(lambda: said(lambda: answer(path, given)), path, given.values)
+
+    return said(run)
+
+
+def rule_of(values: Dict[str, str]) -> Optional[Rule]:
+    """The rule of the format custom: of `--rule`, or of the environment that chainwatch gave the job.
+
+    Raises ValueError, Usage.
+    """
+    named = values.get("--format")
+    given = values.get("--rule") or (os.environ.get("CHAINWATCH_RULE") if named == "custom" else None)
+    if given is None:
+        if named == "custom":
+            raise Usage("the format custom needs --rule FILE: which files a checkpoint must have")
+        return None
+    if named not in (None, "custom"):
+        raise Usage(f"--rule is for the format custom, not for {named}")
+    from chainwatch.checkpoints.formats.custom import Rule
+
+    try:
+        return Rule.read(given)
+    except OSError as error:
+        raise Usage(error_text(error, given)) from None
+
+
+def _patiently(work: Callable[[], int], path: str, values: Dict[str, str]) -> int:
+    """`work`, which reads `path` and prints, in a child that is given up where the storage stands still."""
+    from chainwatch.checkpoints.patience import PATIENCE, Killed, StandsStill, bounded
+
+    patience = seconds(values, "--patience", PATIENCE)
+    if not patience:
+        return work()
+    try:
+        return bounded(work, patience)
+    except StandsStill:
+        say(f"{path} did not answer for {patience:g} s: its storage hangs; try again when it is back (--patience)")
+    except Killed as reason:
+        say(f"{path} was not judged to the end: the reader was ended by {reason} (out of memory?)")
+    return USAGE
 
 
 def say(text: str) -> None:

@@ -66,11 +66,44 @@ class Rule(NamedTuple):
         keys = tuple(_json_rule(each, f"custom.json[{at}]") for at, each in enumerate(_list(value, "json")))
         return cls(name, files, keys)
 
+    @classmethod
+    def read(cls, given: str) -> Rule:
+        """A rule as a command takes it: JSON (it begins with a brace), or the name of a file with JSON or YAML.
+
+        Raises:
+            ValueError: with a sentence that says what is wrong.
+            OSError: the file cannot be read.
+        """
+        if given.lstrip().startswith("{"):
+            return cls.parse(_document(given, "the rule"))
+        with open(given, encoding="utf-8", errors="replace") as file:
+            text = file.read(MAX_JSON)
+        return cls.parse(_document(text, given))
+
     def step(self, name: str) -> Optional[int]:
         """The step in a name that is a checkpoint's by this rule, else None."""
         before, _, after = self.checkpoint.partition("{step}")
         match = re.match(f"{fnmatch.translate(before)[:-2]}(\\d{{1,18}}){fnmatch.translate(after)}", name)
         return int(match.group(1)) if match else None
+
+
+def _document(text: str, name: str) -> Mapping[str, Any]:
+    """The mapping in a text: JSON anywhere, YAML where it can be read."""
+    value: Any
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            import yaml
+        except ImportError:
+            raise ValueError(f"{name} is no JSON, and YAML cannot be read here (PyYAML is not installed)") from None
+        try:
+            value = yaml.safe_load(text)
+        except (yaml.YAMLError, RecursionError):
+            raise ValueError(f"{name} is neither JSON nor YAML") from None
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ValueError(f"{name}: a mapping with checkpoint, files, json is needed")
+    return value
 
 
 def _list(value: Mapping[str, Any], key: str) -> List[Any]:
