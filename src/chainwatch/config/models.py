@@ -165,9 +165,14 @@ class Recovery(Section):
     sbatch: Options = ()
     """sbatch options of recovery jobs, after the chain's own (they win): another QOS, partition, --nice."""
     fallback_sbatch: Options = ()
-    """sbatch options after `fallback_after` preemptions in a row that each cost more than they computed."""
+    """sbatch options after `fallback_after` preemptions in a row that each cost more than they computed: less than half
+    of the time went into steps that a checkpoint kept, the rest into start-up and steps that are computed again."""
     fallback_after: int = Field(default=3, ge=1)
-    """See `fallback_sbatch`."""
+    """How many such preemptions in a row bring `fallback_sbatch`: two may be chance."""
+    fit_time: Duration | None = None
+    """Recovery jobs ask for no more time than the remaining steps need: at the best pace so far, a quarter more, and this
+    margin for start-up and the last save (`30m`). The limit is only ever made shorter, so that the job starts sooner. By
+    default each job asks for what the script asks for."""
     numeric_rollback: bool = False
     """On NaN or a loss-scale floor resume from an *earlier* checkpoint, once, instead of stopping."""
     pending_alert: Duration = timedelta(minutes=30)

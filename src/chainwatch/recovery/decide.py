@@ -10,11 +10,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from chainwatch.config.models import Chain
-from chainwatch.model.chain import Attempt, Decision, FromScratch, History, LeaveAlone, Rest, Resubmit, Stop, Wait
+from chainwatch.model.chain import (
+    Attempt,
+    Decision,
+    FromCheckpoint,
+    FromScratch,
+    History,
+    LeaveAlone,
+    Rest,
+    Resubmit,
+    Stop,
+    Wait,
+)
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.verdict import Cause, Outcome, Retry, Verdict
 from chainwatch.recovery import backoff, budget, nodes, resume
 from chainwatch.recovery.retry import over_before
+from chainwatch.recovery.time_limit import fitted
+from chainwatch.recovery.worth import cost_more_than_it_computed
 
 WRITER_PATIENCE = timedelta(minutes=30)
 """How long a checkpoint may go on changing after its job ended before a person is told: a dead node's processes live on
@@ -33,6 +46,8 @@ class Situation:
     now: datetime
     partition_size: int | None = None
     submissions_per_hour: int = 60
+    target: int | None = None
+    """The final training step, where anything tells it."""
 
 
 def decide(s: Situation) -> Decision:
@@ -215,10 +230,8 @@ def _resubmit(s: Situation, why: str, avoid: frozenset[str] = frozenset()) -> De
         long = last is not None and last.ended is not None and s.now - last.ended > WRITER_PATIENCE
         return Wait(s.now + _LATER, choice.why, needs_person=long)
     exclude = nodes.to_exclude(s.history, s.settings.recovery.nodes, s.now, s.partition_size)
-    extra = s.settings.recovery.sbatch if last is not None else ()
-    if last is not None and s.settings.recovery.fallback_sbatch and _preempted_in_vain(s):
-        extra = (*extra, *s.settings.recovery.fallback_sbatch)
-        note = "with the fallback options"
+    extra, told = _extra(s, choice) if last is not None else ((), "")
+    note = told or note
     sentence = "; ".join(x for x in (why, choice.sentence or _scratch(choice), note) if x)
     if exclude:
         sentence += f"; keeps away from {', '.join(exclude)}"
@@ -229,10 +242,34 @@ def _scratch(choice: resume.Choice) -> str:
     return choice.resume.why if isinstance(choice.resume, FromScratch) else ""
 
 
+def _extra(s: Situation, choice: resume.Choice) -> tuple[tuple[str, ...], str]:
+    """Further sbatch options of a recovery job, the last ones win, and what is to be said of them."""
+    policy = s.settings.recovery
+    saved = choice.resume.checkpoint.step if isinstance(choice.resume, FromCheckpoint) else 0
+    target = s.settings.done.step or s.target
+    extra: tuple[str, ...] = ()
+    notes: list[str] = []
+    limit = fitted(budget.judged(s.history.attempts), saved, target, policy.fit_time)
+    if limit is not None:
+        minutes = int(limit / timedelta(minutes=1))
+        extra = (f"--time={minutes}",)
+        notes.append(f"asks for {minutes} minutes, which is enough for what is left up to step {target}")
+    extra = (*extra, *policy.sbatch)
+    if policy.fallback_sbatch and _preempted_in_vain(s):
+        extra = (*extra, *policy.fallback_sbatch)
+        notes.append(
+            f"with the fallback options, since the last {policy.fallback_after} preemptions each cost more time than they "
+            "left saved"
+        )
+    return extra, "; ".join(notes)
+
+
 def _preempted_in_vain(s: Situation) -> bool:
-    attempts = budget.judged(s.history.attempts)[-s.settings.recovery.fallback_after :]
-    return len(attempts) == s.settings.recovery.fallback_after and all(
-        a.verdict is not None and a.verdict.cause is Cause.PREEMPTION and not a.saved_progress for a in attempts
+    every = budget.judged(s.history.attempts)
+    last = every[-s.settings.recovery.fallback_after :]
+    return len(last) == s.settings.recovery.fallback_after and all(
+        a.verdict is not None and a.verdict.cause is Cause.PREEMPTION and cost_more_than_it_computed(a, every)
+        for a in last
     )
 
 

@@ -18,6 +18,7 @@ from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor import counting, judging
 from chainwatch.supervisor.cancelling import Cancelling
 from chainwatch.supervisor.house import House
+from chainwatch.supervisor.partitions import Partitions
 from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.setting_right import SettingRight
 from chainwatch.supervisor.submitting import Submitting
@@ -33,6 +34,7 @@ class Acting:
         self.right = SettingRight(house, self.traces)
         self.submitting = Submitting(house, self.traces, self.right)
         self.cancelling = Cancelling(house)
+        self.partitions = Partitions(house)
 
     @staticmethod
     def directory(record: ChainRecord, settings: Chain) -> str:
@@ -113,7 +115,9 @@ class Acting:
                 history=past,
                 checkpoints=report if isinstance(report, RunReport) else None,
                 now=now,
+                partition_size=self.partitions.size(record.cluster, past, now),
                 submissions_per_hour=self.house.config.submissions_per_hour,
+                target=record.target,
             )
         )
         number = last.number if last else None
