@@ -91,6 +91,16 @@ def test_a_planned_fault_hits_the_nth_call_before_or_after_the_effect(kind: Faul
     assert [(c.outcome, c.effect) for c in calls] == [("ok", True), ("SubmitUncertain", bool(jobs)), ("ok", True)]
 
 
+def test_a_late_request_is_carried_out_after_its_client_gave_up() -> None:
+    lab = Lab(faults=FaultPlan((Fault("submit", 1, FaultKind.LATE, late=45),)))
+    with pytest.raises(SubmitUncertain):
+        lab.run(batch(500), "--comment=late")
+    assert list(lab.backend.queue(None)) == [], "squeue answers, and does not know it"
+    lab.clock.sleep(50)
+    (job,) = lab.backend.queue(None)
+    assert job.comment == "late"
+
+
 def test_every_call_can_be_interrupted_before_and_after_its_effect() -> None:
     class Killed(BaseException):
         pass

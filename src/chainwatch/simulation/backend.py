@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import NoReturn, TypeVar
 
 from chainwatch.model.job import Job, Node
 from chainwatch.simulation.cluster import Reach, SimulatedCluster
 from chainwatch.simulation.faults import Call, FaultKind, FaultPlan, Interrupt
-from chainwatch.slurm.backend import ClusterInfo, NoInformation, SlurmError, Submission, SubmitUncertain
+from chainwatch.slurm.backend import ClusterInfo, NoInformation, Refused, SlurmError, Submission, SubmitUncertain
 
 T = TypeVar("T")
 
@@ -118,7 +119,7 @@ class SimulatedBackend:
             self._fail(at, method, arguments, UNAUTHENTICATED, effect=False)
         if controller and self._cluster.reach is Reach.FROZEN:
             if method in _CHANGES:
-                self._cluster.post(lambda: _ignore(answer()))
+                self._cluster.post(lambda: _try(answer))
             clock.advance(settings.message_timeout)
             self._fail(at, method, arguments, TIMED_OUT, effect=method in _CHANGES)
         if controller and self._cluster.reach is Reach.DOWN:
@@ -127,6 +128,10 @@ class SimulatedBackend:
         if fault is not None and fault.kind is FaultKind.BEFORE:
             clock.advance(fault.seconds)
             self._fail(at, method, arguments, TIMED_OUT, effect=False)
+        if fault is not None and fault.kind is FaultKind.LATE:
+            clock.after(fault.seconds + fault.late, lambda: _try(answer))
+            clock.advance(fault.seconds)
+            self._fail(at, method, arguments, TIMED_OUT, effect=method in _CHANGES)
         try:
             result = answer()
         except SlurmError as error:
@@ -164,5 +169,7 @@ class SimulatedBackend:
 _CHANGES = frozenset({"submit", "cancel", "hold", "release", "requeue"})
 
 
-def _ignore(result: object) -> None:
-    """What a request that nobody waits for any more returns."""
+def _try(request: Callable[[], object]) -> None:
+    """Carry out a request that nobody waits for any more."""
+    with suppress(Refused):
+        request()

@@ -39,6 +39,8 @@ class Controller:
         self.listeners: list[Listener] = []
         self.starts: list[Event] = []
         """Called at every start of a job."""
+        self.arrivals: list[Callable[[SimJob], None]] = []
+        """Told of every job that is accepted, before anything becomes of it."""
         self.up = True
         self.partition_up = True
         self.submit_limits: dict[str, int] = {}
@@ -72,6 +74,8 @@ class Controller:
             self.jobs[job.job_id] = job
             components.append(job)
             self.accepted.append((now, job.job_id, request))
+            for told in self.arrivals:
+                told(job)
             if request.begin:
                 self.clock.at(job.begin, self.kick)
         for job in components:

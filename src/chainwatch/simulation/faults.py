@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -15,6 +15,8 @@ class FaultKind(StrEnum):
     """No answer, and nothing was done."""
     AFTER = "after"
     """No answer, although it was done: the client's time-out came first."""
+    LATE = "late"
+    """No answer, and it is done some time after the client gave up: it waited in a busy controller's socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Fault:
     kind: FaultKind = FaultKind.BEFORE
     seconds: float = 10.0
     """How long the client waits for the answer that never comes."""
+    late: float = 45.0
+    """For `FaultKind.LATE`: seconds from the client's time-out until it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class FaultPlan:
 
     def add(self, faults: Iterable[Fault]) -> None:
         """More faults; `nth` counts from now on."""
-        self.faults += tuple(Fault(f.method, f.nth + self._counts.get(f.method, 0), f.kind, f.seconds) for f in faults)
+        self.faults += tuple(replace(f, nth=f.nth + self._counts.get(f.method, 0)) for f in faults)
 
     def _count(self, name: str) -> Fault | None:
         self._counts[name] = self._counts.get(name, 0) + 1

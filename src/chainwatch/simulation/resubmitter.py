@@ -32,6 +32,8 @@ class SiteResubmitter:
     copies_comment: bool = False
     """It copies the old job's comment, with whatever tag stands in it."""
     active: bool = True
+    submitting: bool = False
+    """It is calling sbatch at this very moment."""
     submitted: list[int] = field(default_factory=list)
     """Ids of its jobs."""
 
@@ -66,9 +68,12 @@ class SiteResubmitter:
             directory=submission.directory,
             environment=tuple(environment.items()),
         )
+        self.submitting = True
         try:
             if self.cluster.reach is not Reach.UP:
                 raise ConnectionError
             self.submitted.append(self.cluster.submit(submission))
         except (Refused, ConnectionError):
             self.cluster.clock.after(self.retry, lambda: self._resubmit(submission))
+        finally:
+            self.submitting = False

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from chainwatch.config.models import HandOver
 from chainwatch.simulation import Fault, FaultKind, OnTerm, TrainingFault, Trouble
+from tests.simulation.world.mortal import POINTS
 from tests.simulation.world.plan import ChainPlan, Event, Happening, Plan
 
 HOURS = 8.0
@@ -48,24 +49,35 @@ chains = st.builds(
     no_requeue=st.booleans(),
     time_limit=st.sampled_from([None, None, 40, 90]),
     unique_name=st.booleans(),
-    site_delay=st.sampled_from([None, None, 20.0, 90.0, 200.0]),
+    site_delay=st.sampled_from([None, None, 20.0, 90.0, 200.0, 390.0]),
     site_copies_comment=st.booleans(),
+    site_minds_cancelled=st.booleans(),
 )
 
-lost_calls = st.builds(
-    Fault,
-    method=st.sampled_from(["submit", "submit", "queue", "accounting", "cancel", "nodes"]),
-    nth=st.integers(1, 12),
-    kind=st.sampled_from(FaultKind),
-    seconds=st.sampled_from([10.0, 60.0]),
+lost_calls = st.one_of(
+    st.builds(
+        Fault,
+        method=st.just("submit"),
+        nth=st.integers(1, 4),
+        kind=st.sampled_from(FaultKind),
+        late=st.sampled_from([5.0, 30.0, 60.0]),
+    ),
+    st.builds(
+        Fault,
+        method=st.sampled_from(["queue", "accounting", "cancel", "nodes"]),
+        nth=st.integers(1, 20),
+        kind=st.sampled_from([FaultKind.BEFORE, FaultKind.AFTER]),
+    ),
 )
+
+deaths = st.one_of(st.integers(1, 40), st.sampled_from(POINTS))
 
 plans = st.builds(
     Plan,
     chains=st.lists(chains, min_size=1, max_size=2).map(tuple),
     events=st.lists(events, min_size=2, max_size=14).map(lambda found: tuple(sorted(found, key=lambda e: e.at))),
-    faults=st.lists(lost_calls, max_size=3, unique_by=lambda f: (f.method, f.nth)).map(tuple),
-    deaths=st.lists(st.integers(1, 40), max_size=8).map(tuple),
+    faults=st.lists(lost_calls, max_size=4, unique_by=lambda f: (f.method, f.nth)).map(tuple),
+    deaths=st.lists(deaths, max_size=6).map(tuple),
     downtime=st.sampled_from([1.0, 90.0, 1200.0]),
     release=st.sampled_from(["22.05.8", "24.11.5"]),
     min_job_age=st.sampled_from([60.0, 300.0]),

@@ -33,6 +33,7 @@ class Watch:
     """Remembers what it saw of one history, and raises `Never`."""
 
     def __init__(self) -> None:
+        self._commits = -1
         self._judged: set[tuple[str, int]] = set()
         self._idle_since: dict[str, float] = {}
         self._held_since: dict[tuple[str, int, str], float] = {}
@@ -50,14 +51,18 @@ class Watch:
 
     def _problems(self, world: World) -> Iterator[str]:
         yield from self._silence_is_no_answer(world)
-        yield from self._told_once(world)
         yield from _submitted_once(world)
         for tale in world.tales.values():
             yield from self._one_at_a_time(world, tale)
-            yield from _done_means_done(world, tale)
             yield from _starts_from_the_best(world, tale)
-            yield from _user_data_is_kept(world, tale)
             yield from self._somebody_cares(world, tale)
+        if world.store.commits == self._commits:
+            return  # the rest asks what the store says, and that is what it was
+        self._commits = world.store.commits
+        yield from self._told_once(world)
+        for tale in world.tales.values():
+            yield from _done_means_done(world, tale)
+            yield from _user_data_is_kept(world, tale)
             yield from self._ends_are_real(world, tale)
 
     # 1. Two jobs of one chain run at the same time.
@@ -69,17 +74,15 @@ class Watch:
         self._overlaps[tale.name] = len(runs)
         for pair in holding_together(runs[-6:]):
             first, second = pair.first, pair.second
-            if not _ours(world, tale, second) or second.restarts:
+            if not _ours(tale, second) or second.restarts:
                 continue  # somebody else's job, or Slurm's own requeue: not started by us
-            if not _ours(world, tale, first) and second.started - first.started < 180:
+            if not _ours(tale, first) and second.started - first.started < 180:
                 continue  # somebody else's job appeared between two polls, and has no dependency on ours
             yield f"1: jobs {first.job_id} and {second.job_id} of {tale.name} run at the same time"
 
     # 5. No live job, not done, and nobody was told.
 
     def _somebody_cares(self, world: World, tale: Tale) -> Iterator[str]:
-        record = world.store.chain(tale.name)
-        assert record is not None
         now = world.clock.time
         held = [j for j in world.live(tale.name) if j.pending and j.held]
         if held and not self._held(world, tale, held[0]):
@@ -90,9 +93,9 @@ class Watch:
             or tale.disk.hangs
             or world.cluster.refusal is not None
             or world.live(tale.name)
-            or record.state in {ChainState.DONE, ChainState.PAUSED, ChainState.NEW}
         )
-        if excused:
+        record = None if excused else world.store.chain(tale.name)
+        if record is None or record.state in {ChainState.DONE, ChainState.PAUSED, ChainState.NEW}:
             self._idle_since.pop(tale.name, None)
             return
         since = max(self._idle_since.setdefault(tale.name, now), world.up_since or now)
@@ -160,6 +163,7 @@ class Watch:
 
 
 def _submitted_once(world: World) -> Iterator[str]:
+    yield from (f"1: {doubled}" for doubled in world.doubled)
     sites = {i for t in world.tales.values() if t.site for i in t.site.submitted}
     tokens = Counter(
         tag.token
@@ -205,7 +209,7 @@ _PERSONAL = frozenset({Happening.RETRY, Happening.CANCELLED, Happening.ADMIN_CAN
 def _starts_from_the_best(world: World, tale: Tale) -> Iterator[str]:
     for trainer, start in starts(tale.training):
         run = trainer.process.run
-        if not _ours(world, tale, run) or _excused(world, tale, run, start):
+        if not _ours(tale, run) or _excused(world, tale, run, start):
             continue
         if start.path is None and start.best is not None:
             yield f"3: job {run.job_id} of {tale.name} began at step 0 while {start.best} was intact"
@@ -246,11 +250,8 @@ def _user_data_is_kept(world: World, tale: Tale) -> Iterator[str]:
             yield f"4: {move.path} was moved to {move.target} and is in neither place"
 
 
-def _ours(world: World, tale: Tale, run: Run) -> bool:
-    if tale.site is not None and run.job_id in tale.site.submitted:
-        return False
-    tag = find(run.token)
-    return tag is not None and tag.chain == tale.name
+def _ours(tale: Tale, run: Run) -> bool:
+    return tale.ours(run.job_id, run.token)
 
 
 def _has_notice(world: World, prefix: str, since: float = 0.0) -> bool:

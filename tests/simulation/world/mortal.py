@@ -15,6 +15,11 @@ from chainwatch.actions.audit import Audit
 from chainwatch.store import Store
 from chainwatch.store.records import Lease
 
+POINTS = (
+    *("submit:before", "submit:after", "cancel:before", "cancel:after", "audit:after", "alert:before"),
+    *("rename:before", "rename:after", "pointer:before", "pointer:after", "resume file:before", "resume file:after"),
+)
+"""Points that are worth a death by name: the commits lie between them."""
 READS = frozenset({"info", "queue", "accounting", "job", "script", "nodes"})
 
 
@@ -23,22 +28,24 @@ class Killed(BaseException):
 
 
 class Reaper:
-    """Kills at planned points. `gaps` says after how many points each death comes; reading costs none of them."""
+    """Kills at planned points. A number is: after so many points (reading costs none); a name: at the next such point."""
 
-    def __init__(self, gaps: tuple[int, ...]) -> None:
-        self._gaps = list(gaps)
-        self._left = self._gaps.pop(0) if self._gaps else None
+    def __init__(self, plan: tuple[int | str, ...]) -> None:
+        self._plan = list(plan)
+        self._passed = 0
         self.enabled = True
         self.deaths: list[str] = []
 
     def pass_by(self, point: str) -> None:
         """A point between two effects. Raises `Killed` if it is the daemon's last."""
-        if not self.enabled or self._left is None or point.split(":")[0] in READS:
+        if not self.enabled or not self._plan or point.split(":")[0] in READS:
             return
-        self._left -= 1
-        if self._left <= 0:
+        self._passed += 1
+        due = self._plan[0]
+        if point == due or (isinstance(due, int) and self._passed >= due):
+            self._plan.pop(0)
+            self._passed = 0
             self.deaths.append(point)
-            self._left = self._gaps.pop(0) if self._gaps else None
             raise Killed(point)
 
 
@@ -46,6 +53,8 @@ class MortalStore(Store):
     """The real store; every commit has a moment before and one after it."""
 
     reaper: Reaper | None = None
+    commits = 0
+    """How often something was written, the lease's renewals left out."""
     _quiet = False
 
     def renew_lease(self, lease: Lease, ttl: timedelta, now: datetime) -> Lease:
@@ -62,6 +71,7 @@ class MortalStore(Store):
             yield connection
             if outermost and self.reaper is not None:
                 self.reaper.pass_by("commit:before")
+        self.commits += outermost
         if outermost and self.reaper is not None:
             self.reaper.pass_by("commit:after")
 
@@ -93,6 +103,10 @@ def mortal_files(reaper: Reaper) -> Iterator[None]:
         return call
 
     with ExitStack() as stack:
-        for module, name in ((aside, "_rename"), (aside, "_write"), (resume_file, "write")):
-            stack.enter_context(patch.object(module, name, around(name, getattr(module, name))))
+        for module, name, point in (
+            (aside, "_rename", "rename"),
+            (aside, "_write", "pointer"),
+            (resume_file, "write", "resume file"),
+        ):
+            stack.enter_context(patch.object(module, name, around(point, getattr(module, name))))
         yield

@@ -68,6 +68,8 @@ class ChainPlan:
     site_delay: float | None = None
     """With a number: the site resubmits this chain's jobs after so many seconds."""
     site_copies_comment: bool = False
+    site_minds_cancelled: bool = True
+    """It resubmits cancelled jobs too, so that our own scancel wakes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ class Plan:
     events: tuple[Event, ...] = ()
     faults: tuple[Fault, ...] = ()
     """Lost requests and lost answers."""
-    deaths: tuple[int, ...] = ()
-    """After how many points between effects the daemon dies, one gap a death."""
+    deaths: tuple[int | str, ...] = ()
+    """Where the daemon dies, one after the other: after so many points between effects, or at a named one."""
     downtime: float = 90.0
     """Seconds until a dead daemon is started again."""
     release: str = "22.05.8"

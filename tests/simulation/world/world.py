@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from chainwatch.actions import resume_file
+from chainwatch.actions.tag import find
 from chainwatch.config.models import Chain, Config, HandOver
 from chainwatch.model.chain import ChainState, Desired
 from chainwatch.model.job import JobState
@@ -80,6 +81,12 @@ class Tale:
     touched: list[tuple[float, Happening]] = field(default_factory=list)
     """What people did to it."""
 
+    def ours(self, job_id: int, comment: str) -> bool:
+        """The daemon submitted it. (The site's script may copy our tag.)"""
+        tag = find(comment)
+        copied = self.site is not None and (job_id in self.site.submitted or self.site.submitting)
+        return tag is not None and tag.chain == self.name and not copied
+
 
 class World:
     """One history being played."""
@@ -113,6 +120,9 @@ class World:
         self.ends: list[tuple[float, str]] = []
         self.cluster.on_end(self._end)
         self.cluster.controller.starts.append(self.clock.wake)
+        self.cluster.controller.arrivals.append(self._arrives)
+        self.doubled: list[str] = []
+        """Submissions of the daemon that met a living job of their chain which the daemon itself had submitted."""
         self.tales = {t.name: t for t in (self._tale(i, c) for i, c in enumerate(plan.chains))}
         self.trainings = {name: tale.training for name, tale in self.tales.items()}
         self.config = Config(
@@ -290,6 +300,14 @@ class World:
                   for r in self.cluster.runs]  # fmt: skip
         return "\n".join(f"{_clock(at - self.start)} {text}" for at, text in sorted(lines, key=lambda x: x[0]))
 
+    def _arrives(self, job: SimJob) -> None:
+        for tale in self.tales.values():
+            if job.request.script == tale.script and tale.ours(job.job_id, job.request.comment):
+                others = [j.job_id for j in self.live(tale.name) if tale.ours(j.job_id, j.request.comment)]
+                others.remove(job.job_id)
+                if others:
+                    self.doubled.append(f"job {job.job_id} of {tale.name} was submitted while {others} lived")
+
     def _end(self, job: SimJob) -> None:
         self.ends.append((self.clock.time, f"  job {job.job_id} of {job.request.script} ended ({job.state})"))
         self.clock.wake()
@@ -335,8 +353,9 @@ class World:
         tale = Tale(name, plan, script, directory, training, disk, settings)
         if plan.site_delay is not None:
             delay = plan.site_delay
+            states = {JobState.PREEMPTED} | ({JobState.CANCELLED} if plan.site_minds_cancelled else set())
             tale.site = SiteResubmitter(
-                self.cluster, script, disk, lambda: delay, copies_comment=plan.site_copies_comment
+                self.cluster, script, disk, lambda: delay, frozenset(states), copies_comment=plan.site_copies_comment
             )
         return tale
 
@@ -364,7 +383,7 @@ class World:
                 case Happening.PREEMPT:
                     to_job(lambda job: cluster.preempt(job.job_id))
                 case Happening.OCCUPY:
-                    cluster.occupy(1 + event.target % 3, event.seconds)
+                    cluster.occupy(1 + event.target, event.seconds)
                 case Happening.NODE_DIES:
                     for_a_while(lambda: cluster.kill_node(node, power=event.flag), lambda: cluster.restore(node))
                 case Happening.NODE_DOWN:
