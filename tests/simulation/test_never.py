@@ -19,7 +19,7 @@ from tests.simulation.world.mortal import POINTS
 from tests.simulation.world.plan import ChainPlan, Event, Happening, Plan
 from tests.simulation.world.world import World, make_template, played
 
-HISTORIES = int(os.environ.get("CHAINWATCH_HISTORIES", "120"))
+HISTORIES = int(os.environ.get("CHAINWATCH_HISTORIES", "32"))
 """How many random histories are played, in all: the same ones each time, or as many new ones as the variable says."""
 PARTS = 4
 MID_SAVE = 2030.0

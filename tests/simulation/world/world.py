@@ -461,7 +461,8 @@ class World:
 
     def _resubmit_by_hand(self, tale: Tale) -> None:
         """The user does it as users do: the same script from the same directory, when no job of it is there."""
-        if self.cluster.reach is Reach.UP and not self.live(tale.name) and not tale.disk.finished:
+        begun = bool(self.runs(tale.name))
+        if begun and self.cluster.reach is Reach.UP and not self.live(tale.name) and not tale.disk.finished:
             tale.touched.append((self.clock.time, Happening.RESUBMITTED))
             best = tale.disk.newest_intact()
             environment = ((RESUME_VARIABLE, best.path if best else ""),)
