@@ -135,9 +135,9 @@ def test_the_invariants_see_a_daemon_that_submits_twice(template: Path, monkeypa
 
 
 def test_the_invariants_see_a_daemon_that_tells_nobody(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from chainwatch.supervisor.acting import Acting
+    from chainwatch.supervisor.traces import Traces
 
-    monkeypatch.setattr(Acting, "owe", lambda self, *args, **kwargs: None)
+    monkeypatch.setattr(Traces, "owe", lambda self, *args, **kwargs: None)
     with pytest.raises(Never, match="nobody was told"):
         play(Plan(events=(Event(1000, Happening.CANCELLED),)), template)
 
@@ -145,9 +145,9 @@ def test_the_invariants_see_a_daemon_that_tells_nobody(template: Path, monkeypat
 def test_the_invariants_see_a_job_that_loads_a_damaged_checkpoint(
     template: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chainwatch.supervisor.acting import Acting
+    from chainwatch.supervisor.setting_right import SettingRight
 
-    monkeypatch.setattr(Acting, "set_right", lambda self, *args, **kwargs: None)
+    monkeypatch.setattr(SettingRight, "set_right", lambda self, *args, **kwargs: None)
     with pytest.raises(Never, match="3: job"):
         play(Plan(events=(Event(MID_SAVE, Happening.PREEMPT),)), template)
 
