@@ -15,7 +15,7 @@ from chainwatch.model.verdict import Cause, Evidence, Outcome
 from chainwatch.recovery import Situation, blamed, decide
 from chainwatch.store.counters import Counted, count
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor import counting, judging
+from chainwatch.supervisor import counting, judging, tracking
 from chainwatch.supervisor.cancelling import Cancelling
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.partitions import Partitions
@@ -50,6 +50,7 @@ class Acting:
         with store.transaction(self.house.lease):
             store.put_attempt(record.name, attempt)
             store.put_evidence(record.name, attempt.number, evidence)
+            tracking.report(store, record.name, evidence.checkpoints)
             for excluded in blamed(verdict, record.name, settings.recovery.nodes, now):
                 store.exclude(excluded)
             earlier = [one for one in store.attempts(record.name) if one.number < attempt.number]

@@ -11,7 +11,7 @@ from chainwatch.model.chain import ChainState, Desired
 from chainwatch.model.job import Job, JobState
 from chainwatch.recovery import needs_person
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor import watching
+from chainwatch.supervisor import tracking, watching
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.closing import Closing
 from chainwatch.supervisor.readers import Place, Silent
@@ -65,9 +65,14 @@ class Living:
                 changes["saved_step"] = progress.saved_step
             if progress.target is not None and progress.target != record.target:
                 changes["target"] = progress.target
+        report, looked = tracking.running(self.house.readers, record, settings, place, progress, now)
+        if report is not None and report.newest_intact is not None and report.newest_intact.step is not None:
+            changes["saved_step"] = report.newest_intact.step
         seen = watching.look(record, settings, job, progress, scene.watches, now, self.house.config.poll)
         with self.house.store.transaction(self.house.lease):
-            changes["facts"] = watching.tell(self.traces, record, job, seen, now)
+            changes["facts"] = {**watching.tell(self.traces, record, job, seen, now), **looked}
+            tracking.progress(self.house.store, record.name, progress, now)
+            tracking.report(self.house.store, record.name, report)
             record = self.house.store.update_chain(record.name, **changes)
         words = f"job {job.shown_id} is {job.state.lower()}"
         if seen.silence is not None:

@@ -79,12 +79,12 @@ class ProcessReaders:
         self._following: dict[str, tuple[AttemptId | None, Following]] = {}
 
     def checkpoints(self, place: Place, *, settle: timedelta, fresh: bool = True) -> RunReport | Silent | None:
-        del fresh
         if place.settings.checkpoints is None:
             return None
         now = self._clock.now().timestamp()
+        # An answer that a running job was asked for must not be taken for what it left behind.
         answer = self._ask(
-            f"checkpoints:{place.chain}:{settle.total_seconds()}",
+            f"checkpoints:{place.chain}:{settle.total_seconds()}{'' if fresh else ':running'}",
             reading.checkpoints,
             (place, settle, now),
             place.settings.checkpoints.read_deadline,

@@ -1,0 +1,64 @@
+"""The track that a chain leaves for plots and metrics: how far it was when, and its saves, also while the job runs.
+
+None of it is needed to decide anything: what cannot be read now is read later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from chainwatch.config.models import Chain
+from chainwatch.model.checkpoint import RunReport, Status
+from chainwatch.model.verdict import Progress
+from chainwatch.store import Store
+from chainwatch.store.records import ChainRecord, Point, Save
+from chainwatch.supervisor.readers import Place, Readers, Silent
+
+LOOKED = "looked"
+"""Fact of the chain's record: when its checkpoints were last looked at while a job ran, and what lay there."""
+EVERY = timedelta(minutes=5)
+"""A running job's checkpoints are judged at most so often, and only where something changed."""
+
+
+def progress(store: Store, chain: str, told: Progress | Silent, now: datetime) -> None:
+    """Remember how far the chain is."""
+    if isinstance(told, Progress) and told.step is not None:
+        loss = told.loss if told.loss is not None and math.isfinite(told.loss) else None
+        store.add_point(chain, Point(now, told.step, loss))
+
+
+def report(store: Store, chain: str, seen: RunReport | None) -> None:
+    """Remember the saves of a report; one that is still being written is not one yet."""
+    if seen is None:
+        return
+    store.put_saves(
+        chain,
+        [
+            Save(one.path, datetime.fromtimestamp(int(one.modified), UTC), one.step, one.status)
+            for one in seen.checkpoints
+            if one.status is not Status.IN_PROGRESS and one.modified > 0
+        ],
+    )
+
+
+def running(
+    readers: Readers, record: ChainRecord, settings: Chain, place: Place, told: Progress | Silent, now: datetime
+) -> tuple[RunReport | None, dict[str, Any]]:
+    """The saves of a job that runs, and the fact to keep; nothing where nothing changed or it is too soon."""
+    if settings.checkpoints is None or isinstance(told, Silent):
+        return None, {}
+    life = told.life.rpartition("|")[2]
+    looked = record.facts.get(LOOKED)
+    if isinstance(looked, Mapping):
+        same = looked.get("life") == life
+        if same or now - datetime.fromisoformat(str(looked["at"])) < EVERY:
+            return None, {}
+    seen = readers.checkpoints(place, settle=settings.checkpoints.settle, fresh=False)
+    if not isinstance(seen, RunReport):
+        return None, {}
+    if any(one.status is Status.IN_PROGRESS for one in seen.checkpoints):
+        life = ""  # it will be whole without a further change
+    return seen, {LOOKED: {"at": now.isoformat(), "life": life}}

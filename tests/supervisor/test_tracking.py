@@ -1,0 +1,92 @@
+"""The track of a running chain: its saves are seen while the job runs, at the cost of a look when something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainwatch.config.models import Chain
+from chainwatch.model.checkpoint import Checkpoint, RunReport, Status
+from chainwatch.model.verdict import Progress
+from chainwatch.store import Store, open_store
+from chainwatch.store.records import Save
+from chainwatch.supervisor import tracking
+from chainwatch.supervisor.readers import Place, Readers, Silent
+from tests.store.build import MINUTE, NOW, record
+
+SETTINGS = Chain.model_validate({"batch": "/r/train.sh", "checkpoints": "ckpt"})
+PLACE = Place("llama", SETTINGS, "/r")
+
+
+def found(step: int, status: Status = Status.INTACT) -> Checkpoint:
+    return Checkpoint(f"/r/ckpt/{step}", step, "deepspeed", status, "", modified=NOW.timestamp() + step)
+
+
+class Shelf:
+    """Readers that answer with what is put on the shelf, and count the questions."""
+
+    def __init__(self, *checkpoints: Checkpoint) -> None:
+        self.put(*checkpoints)
+        self.asked = 0
+
+    def put(self, *checkpoints: Checkpoint) -> None:
+        self.answer: RunReport | Silent = RunReport("/r/ckpt", "deepspeed", checkpoints, checkpoints[-1])
+
+    def checkpoints(self, place: Place, **_: Any) -> RunReport | Silent:
+        self.asked += 1
+        return self.answer
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(tmp_path / "state")
+    opened.add_chain(record())
+    yield opened
+    opened.close()
+
+
+def look(shelf: Shelf, facts: dict[str, Any], life: str, after: timedelta) -> tuple[RunReport | None, dict[str, Any]]:
+    readers: Readers = shelf  # type: ignore[assignment]
+    told = Progress(life=f"log|beat|{life}")
+    return tracking.running(readers, replace(record(), facts=facts), SETTINGS, PLACE, told, NOW + after)
+
+
+def test_a_directory_that_did_not_change_is_not_looked_at_again() -> None:
+    shelf = Shelf(found(100))
+    seen, facts = look(shelf, {}, "1", 0 * MINUTE)
+    assert seen is not None
+    assert look(shelf, facts, "1", 60 * MINUTE) == (None, {})
+    assert look(shelf, facts, "2", 2 * MINUTE) == (None, {}), "it changed, but a busy saver is not followed at its pace"
+    assert look(shelf, facts, "2", 6 * MINUTE)[0] is not None
+    assert shelf.asked == 2
+
+
+def test_a_save_that_is_being_written_is_looked_at_again_and_is_no_save_yet(store: Store) -> None:
+    shelf = Shelf(found(100), found(200, Status.IN_PROGRESS))
+    seen, facts = look(shelf, {}, "1", 0 * MINUTE)
+    tracking.report(store, "llama", seen)
+    assert [save.step for save in store.saves("llama")] == [100]
+    shelf.put(found(100), found(200))
+    seen, _ = look(shelf, facts, "1", 6 * MINUTE)
+    tracking.report(store, "llama", seen)
+    assert store.saves("llama")[-1] == Save(
+        "/r/ckpt/200", NOW.replace(microsecond=0) + timedelta(seconds=200), 200, Status.INTACT
+    )
+
+
+def test_silent_storage_is_asked_again_at_the_next_poll() -> None:
+    shelf = Shelf(found(100))
+    shelf.answer = Silent("hangs")
+    assert look(shelf, {}, "1", 0 * MINUTE) == (None, {})
+
+
+def test_a_loss_that_is_no_number_leaves_the_step(store: Store) -> None:
+    tracking.progress(store, "llama", Progress(step=5, loss=float("nan")), NOW)
+    tracking.progress(store, "llama", Silent("hangs"), NOW + MINUTE)
+    tracking.progress(store, "llama", Progress(step=9, loss=2.5), NOW + 2 * MINUTE)
+    assert [(point.step, point.loss) for point in store.points("llama")] == [(5, None), (9, 2.5)]
