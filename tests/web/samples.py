@@ -8,9 +8,11 @@ from pathlib import Path
 
 from chainwatch.alerts import Kind, body
 from chainwatch.model.chain import Attempt, ChainState, ExcludedNode, Stop, Wait
+from chainwatch.model.checkpoint import Status
 from chainwatch.model.job import AttemptId, Job, JobState, Source
 from chainwatch.model.verdict import Cause, Line, Outcome, Retry, RuledOut, Verdict
 from chainwatch.store import Store, open_store
+from chainwatch.store.records import Point, Save
 from tests.web.conftest import NOW, chain
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\" onload='alert(3)' \x1b[31m\u202e&lt;"
@@ -41,6 +43,29 @@ def attempt(number: int, hours: float, length: float, ended: Verdict | None, sav
     )  # fmt: skip
 
 
+def leave_a_track(store: Store) -> None:
+    """What the loop saw of run-a while its jobs ran: steps and loss, and its saves, one of them cut by a preemption."""
+    saves: list[Save] = []
+    with store.transaction():
+        for one in store.attempts("run-a"):
+            start, end = one.job.start or NOW, one.ended or NOW
+            begun, reached = one.saved_before or 0, one.step_after or 4000
+            if one.ended is None:
+                begun = 3700
+            moments = int((end - start) / timedelta(minutes=10))
+            for number in range(1, moments + 1):
+                at = start + number * timedelta(minutes=10)
+                if one.number == 3 and number > moments - 16:
+                    break  # it hangs
+                step = begun + (reached - begun) * number // max(1, moments)
+                store.add_point("run-a", Point(at, step, 2.2 + 6 / (1 + step / 400) + 0.1 * (step * 7919 % 11 / 11)))
+                if step // 100 > (step - (reached - begun) // max(1, moments)) // 100:
+                    saves.append(Save(f"/ckpt/step{step // 100 * 100}", at, step // 100 * 100, Status.INTACT))
+            if one.number == 1:
+                saves.append(Save("/ckpt/step3000", end, 3000, Status.DAMAGED))
+        store.put_saves("run-a", saves)
+
+
 def fill(where: Path) -> Store:
     """The store, filled."""
     store = open_store(where)
@@ -59,9 +84,10 @@ def fill(where: Path) -> Store:
         verdict(Outcome.NODE_FAILED, Cause.HARDWARE_GPU, "GPU 3 of n004 fell off the bus (Xid 79)"),
     ]
     for number, end in enumerate(ends, 1):
-        length = 0.1 if end.cause is Cause.CHECKPOINT_CORRUPT else 8
+        length = {Cause.CHECKPOINT_CORRUPT: 0.1, Cause.HARDWARE_GPU: 4.5}.get(end.cause, 8)
         store.put_attempt("run-a", attempt(number, 48 - 10 * number, length, end, 2000 + 500 * number))
     store.put_attempt("run-a", attempt(5, 3, 0, None))
+    leave_a_track(store)
     evil = verdict(Outcome.FAILED, Cause.USER_CODE, EVIL, Line(EVIL, 1, EVIL))
     for hours, name in ((5, "run-b"), (6, EVIL_CHAIN)):
         one = replace(attempt(1, hours, 1, evil, 10), resumed_from=EVIL)

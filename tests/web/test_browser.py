@@ -43,7 +43,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
     store = fill(where / "state")
     board = Board()
     board.publish(pulse())
-    site = Site(store, board, FakeClock(NOW))
+    site = Site(store, board, FakeClock(NOW), actions=True)
     with serve_unix(where / "web.sock", site.respond):
         served, url = forward(where / "web.sock")
         with served:
@@ -119,6 +119,35 @@ def test_everything_is_there_without_javascript(visit: Any) -> None:
     assert page.locator("code", has_text="PytorchStreamReader").is_visible()
 
 
+def test_a_button_is_pressed_without_javascript_and_by_keyboard(visit: Any) -> None:
+    page = visit("/chain/run-b", java_script_enabled=False)
+    page.get_by_role("button", name="Retry now").press("Enter")
+    page.wait_for_url("**/chain/run-b")
+    page.get_by_label("How long to pause").select_option("8h")
+    page.get_by_role("button", name="Pause").click()
+    assert "pause (on the status page)" in page.locator(".facts").inner_text()
+    page.locator("summary", has_text="Stop…").press("Enter")
+    page.get_by_role("button", name="Stop the chain").press("Enter")
+    assert "stop (on the status page)" in page.locator(".facts").inner_text()
+    page.get_by_role("button", name="Resume").click()
+    assert "status page" not in page.locator(".facts").inner_text()
+
+
+def test_a_form_on_another_site_cannot_press_a_button(browser: Any, address: tuple[str, str], cookies: Any) -> None:
+    context = browser.new_context()
+    context.add_cookies(cookies)
+    page = context.new_page()
+    page.route("http://evil.example/**", lambda route: route.fulfill(content_type="text/html", body="<p>hello"))
+    page.goto("http://evil.example/")
+    page.set_content(f"<form method=post action={address[1]}/chain/run-a/stop><button>win a prize</button></form>")
+    page.get_by_role("button").click()
+    page.wait_for_url("**/chain/run-a/stop")
+    assert "closed" in page.content() or "token" in page.content()
+    page.goto(address[1] + "/chain/run-a")
+    assert "stop" not in page.locator(".facts").inner_text()
+    context.close()
+
+
 def test_the_keyboard_reaches_content_chains_and_evidence(visit: Any) -> None:
     page = visit("/")
     page.keyboard.press("Tab")
@@ -129,7 +158,7 @@ def test_the_keyboard_reaches_content_chains_and_evidence(visit: Any) -> None:
             break
     page.keyboard.press("Enter")
     page.wait_for_url("**/chain/run-a")
-    for _ in range(20):
+    for _ in range(30):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.tagName") == "SUMMARY":
             break
@@ -140,8 +169,8 @@ def test_the_keyboard_reaches_content_chains_and_evidence(visit: Any) -> None:
 def test_hostile_text_stays_text_in_a_real_browser(visit: Any) -> None:
     page = visit("/chain/run-b")
     assert page.locator("script, img").count() == 0
-    page.locator("summary").first.click()
-    assert "<script>alert(1)</script>" in page.locator("details").first.inner_text()
+    page.locator("table summary").first.click()
+    assert "<script>alert(1)</script>" in page.locator("table details").first.inner_text()
 
 
 def test_the_stylesheet_is_let_through_by_the_policy(visit: Any) -> None:

@@ -71,8 +71,14 @@ def test_a_chain_shows_timeline_verdicts_evidence_decisions_and_nodes(site: Site
         assert part in page
     for part in ("not user_code: the same step ran before", "waits a minute", "n004", "sinfo did not answer", "hang"):
         assert part in page
-    assert page.count('class="checkpoint"') == 1
-    assert page.count('class="tick"') == 4
+    assert page.count('class="bar checkpoint"') == 1
+    assert page.count('class="waiting"') == 5, "each attempt waited in the queue"
+    assert page.count('class="saved"') > 10, "a tick for each save, at its time"
+    assert page.count('class="torn"') == 1, "the save that a preemption cut"
+    assert page.count('class="silence"') == 1
+    assert page.count('class="reached"') == 4, "the steps of each attempt that trained"
+    assert page.count('class="lost"') == 4
+    assert page.count('class="loss"') >= 3
 
 
 @pytest.mark.parametrize(
@@ -113,6 +119,8 @@ def test_the_api_tells_the_same_as_json(site: Site) -> None:
     detail = json.loads(get(site, "/api/v1/chains/run-a?last=2").content)
     assert [one["number"] for one in detail["attempts"]] == [4, 5]
     assert detail["chain"]["eta_seconds"] == 3000
+    assert detail["progress"][-1]["loss"] < detail["progress"][0]["loss"]
+    assert {save["status"] for save in detail["saves"]} == {"intact", "damaged"}
     assert json.loads(get(site, "/api/v1/alerts").content)[0]["severity"] == "critical"
 
 
@@ -321,7 +329,7 @@ FUZZ = settings(
 def test_the_api_keeps_the_word_of_its_openapi_document_under_fuzzing(full: Store) -> None:
     board = Board()
     board.publish(pulse())
-    site = Site(full, board, FakeClock(NOW), access=Access(TOKEN))
+    site = Site(full, board, FakeClock(NOW), access=Access(TOKEN), actions=True)
     document = json.loads(get(site, "/api/v1/openapi.json", authorization=f"Bearer {TOKEN}").content)
     with serve_tcp("127.0.0.1", 0, site.respond) as served:
         schema = schemathesis.openapi.from_dict(document)
@@ -347,6 +355,6 @@ def test_the_api_keeps_the_word_of_its_openapi_document_under_fuzzing(full: Stor
                 fuzz()
             except Unsatisfiable:
                 assert mode is GenerationMode.NEGATIVE, "an operation without parameters has no wrong ones"
-    assert set(statuses) <= {200, 400, 404, 405}
+    assert set(statuses) <= {200, 400, 401, 404, 405, 409}
     assert statuses[200] > 20
     assert statuses[404] > 5

@@ -31,14 +31,24 @@ def serve(config: Config, store: Store, board: Board, clock: Clock) -> list[Serv
     if web.socket != "off":
         path = Path(web.socket or Path(config.state) / "web.sock")
         try:
-            served.append(serve_unix(path, Site(store, board, clock, max_chains=web.max_chains).respond))
+            served.append(
+                serve_unix(path, Site(store, board, clock, max_chains=web.max_chains, actions=web.actions).respond)
+            )
         except ServerError as error:
             log.warning(f"the status page is not served: {error}")
     if web.listen:
         host, _, port = web.listen.rpartition(":")
         try:
             access = Access(web.token())
-            site = Site(store, board, clock, access=access, open_metrics=web.open_metrics, max_chains=web.max_chains)
+            site = Site(
+                store,
+                board,
+                clock,
+                access=access,
+                open_metrics=web.open_metrics,
+                max_chains=web.max_chains,
+                actions=web.actions,
+            )
             served.append(serve_tcp(host.strip("[]"), int(port), site.respond))
         except (ServerError, SecretUnusable, ValueError) as error:
             log.warning(f"the status page is not served on {web.listen}: {error}")

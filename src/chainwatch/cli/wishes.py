@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
+from chainwatch.actions import wishes
 from chainwatch.cli import common
 from chainwatch.config.values import parse_duration
-from chainwatch.model.chain import ChainState, Desired, Mode
-from chainwatch.model.verdict import Outcome
+from chainwatch.model.chain import Mode
+from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Origin
 
 Why = Annotated[str, typer.Option("--why", help="The reason, shown in `status`.")]
 
 
-def _set(chain: str, state: common.State, json: bool, said: str, **changes: Any) -> ChainRecord:
+def _wish(chain: str, state: common.State, json: bool, wish: Callable[[Store], str]) -> None:
     with common.opened(state) as store:
         common.known_chain(store, chain)
-        record = store.update_chain(chain, **changes)
-        store.bump("commands", {"command": said.split(" ", 1)[0]})
+        said = wish(store)
+        record = common.known_chain(store, chain)
     if json:
         common.print_json({"chain": record.name, "desired": str(record.desired), "mode": str(record.mode)})
     else:
         typer.echo(f"{chain}: {said}")
     _warn_released(record)
-    return record
 
 
 def _warn_released(record: ChainRecord) -> None:
@@ -46,25 +47,16 @@ def pause(
     state: common.State = None,
 ) -> None:
     """Submit nothing for this chain until `resume`. A job that lives goes on."""
-    until = None
-    if span is not None:
-        try:
-            until = common.now() + parse_duration(span)
-        except ValueError as e:
-            common.fail(str(e))
-    at = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
-    _set(
-        chain, state, json, f"paused{at}; its job goes on",
-        desired=Desired.PAUSE, desired_at=common.now(), desired_until=until, desired_why=why,
-    )  # fmt: skip
+    try:
+        length = None if span is None else parse_duration(span)
+    except ValueError as e:
+        common.fail(str(e))
+    _wish(chain, state, json, lambda store: wishes.pause(store, chain, common.now(), span=length, why=why))
 
 
 def resume(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
     """Look after a paused or stopped chain again."""
-    _set(
-        chain, state, json, "looked after again",
-        desired=Desired.RUN, desired_at=common.now(), desired_until=None, desired_why="",
-    )  # fmt: skip
+    _wish(chain, state, json, lambda store: wishes.resume(store, chain, common.now()))
 
 
 def stop(
@@ -75,10 +67,7 @@ def stop(
     state: common.State = None,
 ) -> None:
     """End the chain: nothing is submitted any more. `retry` begins again."""
-    _set(
-        chain, state, json, "stopped; nothing is submitted any more",
-        desired=Desired.STOP, desired_at=common.now(), desired_until=None, desired_why=why,
-    )  # fmt: skip
+    _wish(chain, state, json, lambda store: wishes.stop(store, chain, common.now(), why=why))
     if cancel:
         from chainwatch.cli.jobs import cancel_live
 
@@ -92,26 +81,12 @@ def retry(
     state: common.State = None,
 ) -> None:
     """Submit the next job although the chain rests or stopped. Budgets count from here."""
-    moment = common.now()
     with common.opened(state) as store:
         record = common.known_chain(store, chain)
-        names = [chain]
-        verdict = next((a.verdict for a in store.attempts(chain, last=1)), None)
-        if verdict is not None and verdict.outcome is Outcome.DONE and not verdict.assumed:
-            common.fail(
-                f"{chain} is proven done ({verdict.sentence}): to run on, change its `done:` rule and begin a new chain, "
-                f"or `chainwatch forget {chain}` first",
-                common.REFUSED,
-            )
-        if cohort:
-            same = _template(record)
-            waiting = {ChainState.RESTING, ChainState.STOPPED, ChainState.WAITING}
-            names += [c.name for c in store.chains() if c.name != chain and _template(c) == same and c.state in waiting]
-        with store.transaction():
-            for name in names:
-                store.update_chain(
-                    name, desired=Desired.RUN, desired_at=moment, desired_until=None, desired_why="", retried_at=moment
-                )
+        try:
+            names = wishes.retry(store, record, common.now(), cohort=cohort)
+        except wishes.Unwanted as e:
+            common.fail(str(e), common.REFUSED)
     _warn_released(record)
     if json:
         common.print_json({"retried": names})
@@ -121,10 +96,7 @@ def retry(
 
 def done(chain: common.ChainName, why: Why = "", json: common.Json = False, state: common.State = None) -> None:
     """Your word that the chain is finished: nothing is submitted any more."""
-    _set(
-        chain, state, json, "done by your word",
-        desired=Desired.DONE, desired_at=common.now(), desired_until=None, desired_why=why or "a person said so",
-    )  # fmt: skip
+    _wish(chain, state, json, lambda store: wishes.done(store, chain, common.now(), why=why))
 
 
 def mode(
@@ -134,8 +106,7 @@ def mode(
     state: common.State = None,
 ) -> None:
     """Let chainwatch act for this chain, or only observe it."""
-    said = "chainwatch acts from the next pass on" if mode is Mode.ACT else "chainwatch only observes from now on"
-    _set(chain, state, json, said, mode=mode)
+    _wish(chain, state, json, lambda store: wishes.mode(store, chain, mode))
 
 
 def forget(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
@@ -149,7 +120,3 @@ def forget(chain: common.ChainName, json: common.Json = False, state: common.Sta
         typer.echo(f"{chain}: forgotten; its jobs and files are untouched, its history is kept as {archived}")
         if record.origin is Origin.CONFIG:
             typer.echo("take it out of the configuration too: otherwise the daemon registers it anew")
-
-
-def _template(record: ChainRecord) -> str:
-    return str(record.settings.get("template") or record.settings.get("batch") or record.name)

@@ -18,11 +18,12 @@ from pydantic import Field, ValidationError
 from chainwatch.config.models import Chain, Config, HandOver
 from chainwatch.config.section import Section
 from chainwatch.config.values import Duration, show_duration
+from chainwatch.config.web import Web
 from chainwatch.model.chain import Mode
 
 SITE_FILE = Path("/etc/chainwatch/site.yaml")
 PAUSE_FILE = Path("/etc/chainwatch/PAUSE")
-Feature = Literal["act", "end_hung_jobs", "set_aside", "pointer", "tcp", "alerts"]
+Feature = Literal["act", "end_hung_jobs", "set_aside", "pointer", "tcp", "buttons", "alerts"]
 
 
 class SiteError(ValueError):
@@ -40,7 +41,8 @@ class Site(Section):
     """Most that checks of checkpoints may read from storage, on average."""
     forbid: tuple[Feature, ...] = ()
     """What users may not switch on: `act` (everything only observes), `end_hung_jobs`, `set_aside` (moving damaged
-    checkpoints), `pointer` (rewriting pointer files), `tcp` (a port for metrics and page), `alerts` (to other hosts)."""
+    checkpoints), `pointer` (rewriting pointer files), `tcp` (a port for metrics and page), `buttons` (actions on
+    the page), `alerts` (to other hosts)."""
     webhook_hosts: tuple[str, ...] | None = None
     """Hosts that alerts may be sent to, as names or `*.example.org`; by default any."""
     contact: str = ""
@@ -100,6 +102,11 @@ def apply(site: Site, config: Config) -> tuple[Config, tuple[str, ...]]:
     if "tcp" in site.forbid and config.web.listen:
         changes["web"] = config.web.model_copy(update={"listen": None})
         told.append("the page is served on its Unix socket only: this site allows no port")
+    if "buttons" in site.forbid and config.web.actions:
+        web = changes.get("web", config.web)
+        assert isinstance(web, Web)
+        changes["web"] = web.model_copy(update={"actions": False})
+        told.append("the page has no buttons, as this site demands")
     chains = {}
     for name, chain in config.chains.items():
         chains[name], said = _chain(site, chain)

@@ -26,6 +26,9 @@ class Web(Section):
     """Environment variable with that token."""
     open_metrics: bool = False
     """Serve `/metrics` over TCP without a token. Everybody on the node then reads names and states of chains."""
+    actions: bool = False
+    """Put buttons on the page: pause, resume, retry, stop, observe and act. Each press carries a token of the page that
+    showed it; the API takes the token of TCP clients. Off: the page only reads."""
     textfile: ExpandedPath | None = None
     """Also write the metrics to this file after each poll, for node_exporter's textfile collector (`….prom`)."""
     max_chains: int = Field(default=200, ge=1)

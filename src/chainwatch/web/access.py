@@ -26,14 +26,18 @@ class Access:
 
     def allows(self, headers: Mapping[str, str]) -> bool:
         """The request carries the token, or the cookie that was given for it."""
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and self._is_token(given.strip()):
+        if self.has_token(headers):
             return True
         try:
             morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             return False
         return morsel is not None and _same(morsel.value, self._session)
+
+    def has_token(self, headers: Mapping[str, str]) -> bool:
+        """The request carries the token itself, which no browser sends by itself."""
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and self._is_token(given.strip())
 
     def open(self, token: str) -> str | None:
         """The Set-Cookie header for a browser that brings the token; None if it is wrong or used up."""

@@ -14,7 +14,7 @@ from chainwatch.alerts.text import clean, redact
 from chainwatch.model.chain import Attempt, ChainState, Decision, Desired, Mode
 from chainwatch.model.verdict import Line, Verdict
 from chainwatch.store.codec import decision_kind
-from chainwatch.store.records import ChainRecord, Notice
+from chainwatch.store.records import ChainRecord, Notice, Save
 from chainwatch.web.view import eta_seconds, rate
 
 
@@ -117,6 +117,23 @@ class AlertOut(Said):
     last_error: str
 
 
+class PointOut(Said):
+    """How far the chain was at one moment."""
+
+    at: datetime
+    step: int
+    loss: float | None
+
+
+class SaveOut(Said):
+    """One checkpoint that was seen on disk."""
+
+    path: str
+    at: datetime
+    step: int | None
+    status: str
+
+
 class ChainDetail(Said):
     """One chain with its history."""
 
@@ -125,6 +142,15 @@ class ChainDetail(Said):
     decisions: list[DecisionOut]
     excluded: list[NodeOut]
     alerts: list[AlertOut]
+    progress: list[PointOut]
+    saves: list[SaveOut]
+
+
+class Granted(Said):
+    """A wish that was written down; the next pass of the loop sees to it."""
+
+    chain: str
+    said: str
 
 
 class Health(Said):
@@ -207,6 +233,10 @@ def alert_out(notice: Notice) -> AlertOut:
         tries=notice.tries,
         last_error=safe(notice.last_error),
     )
+
+
+def save_out(save: Save) -> SaveOut:
+    return SaveOut(path=safe(save.path), at=save.at, step=save.step, status=save.status.value)
 
 
 def node_out(excluded: Any) -> NodeOut:

@@ -14,6 +14,8 @@ from chainwatch.web.server import Served, serve_tcp
 
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "server", "date"}
 
+_PASSED = ("accept", "content-type", "sec-fetch-site")
+
 
 class _OverUnix(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
@@ -43,11 +45,12 @@ class Forwarder:
             return _text(401, "This page is closed: type `chainwatch web` again for a new address.")
         connection = _OverUnix(self._path)
         try:
-            connection.request(request.method, request.target, headers={"Accept": request.headers.get("accept", "*/*")})
+            headers = {name: request.headers[name] for name in _PASSED if name in request.headers}
+            connection.request(request.method, request.target, body=request.content or None, headers=headers)
             answer = connection.getresponse()
             content = answer.read()
-            headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
-            return Response(answer.status, answer.getheader("Content-Type") or "text/plain", content, headers)
+            passed = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
+            return Response(answer.status, answer.getheader("Content-Type") or "text/plain", content, passed)
         except (OSError, http.client.HTTPException, ValueError):
             return _text(502, f"The daemon does not answer on {self._path}: is it running? `chainwatch status` tells.")
         finally:

@@ -16,14 +16,16 @@ class Markup(str):
 
 
 Child: TypeAlias = "Markup | str | int | float | Iterable[Child] | None"
-_VOID = frozenset({"meta", "link", "br", "rect", "line", "polyline", "circle"})
+_VOID = frozenset({"meta", "link", "br", "input", "rect", "line", "polyline", "circle", "path"})
+_OPEN = frozenset({"meta", "link", "br", "input"})
+_CASED = frozenset({"viewBox", "preserveAspectRatio", "patternUnits"})
 
 
 def tag(name: str, /, *children: Child, **attributes: str | int | float | bool | None) -> Markup:
     """One element. `class_` is class, `_` in names becomes `-`; an attribute that is None or False is left out."""
     given = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID and not children:
-        return Markup(f"<{name}{given}>" if name in {"meta", "link", "br"} else f"<{name}{given}/>")
+        return Markup(f"<{name}{given}>" if name in _OPEN else f"<{name}{given}/>")
     return Markup(f"<{name}{given}>{text(children)}</{name}>")
 
 
@@ -56,7 +58,7 @@ def document(title: str, *body: Child, refresh: int | None = 60) -> Markup:
 def _attribute(key: str, value: str | int | float | bool | None) -> str:
     if value is None or value is False:
         return ""
-    name = key.rstrip("_").replace("_", "-") if key not in {"viewBox", "preserveAspectRatio"} else key
+    name = key if key in _CASED else key.rstrip("_").replace("_", "-")
     if value is True:
         return f" {name}"
     return f' {name}="{escape(clean(str(value), 5000, one_line=True))}"'

@@ -21,6 +21,8 @@ from chainwatch.web.routes import Request, Response
 
 Respond = Callable[[Request], Response]
 _MOST, _PATIENCE = 32, 15.0
+_LARGEST = 8192
+"""Bytes that a POST may bring."""
 
 
 class ServerError(Exception):
@@ -37,7 +39,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         self.close_connection = True  # one request a connection: the number of threads stays bounded
         headers = {name.lower(): value for name, value in self.headers.items()}
-        response = self.server.respond(Request(self.command, self.path, headers))
+        response = self.server.respond(Request(self.command, self.path, headers, self._content(headers)))
         self.send_response(response.status)
         self.send_header("Content-Type", response.kind)
         self.send_header("Content-Length", str(len(response.content)))
@@ -47,6 +49,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(response.content)
+
+    def _content(self, headers: dict[str, str]) -> bytes:
+        """What a POST brings, as long as it says how much, and that is little; what is left out makes no sense then."""
+        length = headers.get("content-length", "0")
+        if self.command != "POST" or not length.isascii() or not length.isdigit():
+            return b""
+        return self.rfile.read(min(int(length[:9]), _LARGEST))
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = _answer
 

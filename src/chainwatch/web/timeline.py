@@ -1,19 +1,23 @@
-"""The timeline of a chain and its progress plot, as inline SVG. Pure.
+"""The timeline of a chain as inline SVG: attempts, queue waits, silences and saves. Pure.
 
-Colour is never alone: each bar has a title and the table below says the same in words.
+Colour is never alone: each shape has a title, a hang is hatched, a damaged save is a cross, and the table below says the
+same in words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 
 from chainwatch.model.chain import Attempt
+from chainwatch.model.checkpoint import Status
 from chainwatch.model.verdict import Cause, Outcome
+from chainwatch.store.records import Point, Save
 from chainwatch.web.html import Child, Markup, tag
+from chainwatch.web.scale import WIDTH, Scale, thinned
 
-WIDTH, HEIGHT = 1000, 96
-_TOP, _BAR = 24, 30
+HEIGHT = 104
+_TOP, _BAR, _SAVES = 22, 30, 66
 _FAMILY = {
     Cause.COMPLETED: "done",
     Cause.PREEMPTION: "preempted",
@@ -36,7 +40,20 @@ _FAMILY = {
     Cause.USER_CODE: "program",
     Cause.UNKNOWN: "unknown",
 }
-LEGEND = ("running", "done", "preempted", "machine", "checkpoint", "hang", "program", "cancelled", "unknown", "waiting")
+WORDS = {
+    "waiting": "waits in the queue",
+    "running": "runs",
+    "done": "done",
+    "preempted": "preempted or out of time",
+    "machine": "machine, network or storage",
+    "checkpoint": "damaged checkpoint",
+    "program": "program",
+    "cancelled": "cancelled",
+    "unknown": "not known",
+    "hang": "silence (a hang)",
+    "saved": "intact save",
+    "torn": "damaged or unfinished save",
+}
 
 
 def family(attempt: Attempt) -> str:
@@ -46,91 +63,132 @@ def family(attempt: Attempt) -> str:
     return "hang" if attempt.verdict.outcome is Outcome.HUNG else _FAMILY[attempt.verdict.cause]
 
 
-def timeline(attempts: Sequence[Attempt], now: datetime) -> Markup | None:
-    """Attempts as bars, queue waits as thin ones before them, newer intact checkpoints as ticks."""
-    if not attempts:
-        return None
-    begin = min(attempt.job.attempt.submitted for attempt in attempts)
-    span = max(now - begin, timedelta(minutes=1))
+def timeline(
+    attempts: Sequence[Attempt],
+    scale: Scale,
+    now: datetime,
+    *,
+    points: Sequence[Point] = (),
+    saves: Sequence[Save] = (),
+    silent_since: datetime | None = None,
+) -> Markup:
+    """Attempts as bars, queue waits as thin ones before them, silences hatched, saves as ticks below.
 
-    def x(moment: datetime) -> float:
-        return round(min(1.0, max(0.0, (moment - begin) / span)) * WIDTH, 1)
-
+    `silent_since`: since when the running attempt gives no sign of life.
+    """
     shapes: list[Child] = []
     for attempt in attempts:
-        shapes += _shapes(attempt, x, now)
+        shapes += _queue(attempt, scale, now)
+        shapes += _bar(attempt, scale, now, _silence(attempt, points, silent_since))
     return tag(
         "svg",
         tag("title", f"Timeline of {len(attempts)} attempts"),
+        tag("defs", _HATCH),
+        *scale.grid(_TOP - 10, HEIGHT - 22),
+        tag("text", "jobs", class_="axis", x=4, y=_TOP + 20),
+        tag("text", "saves", class_="axis", x=4, y=_SAVES + 10) if saves else None,
         *shapes,
-        *_axis(begin, begin + span),
+        *_saves(saves, scale),
+        *scale.labels(HEIGHT - 6),
         class_="timeline",
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
     )
 
 
-def _shapes(attempt: Attempt, x: Callable[[datetime], float], now: datetime) -> list[Child]:
-    job, name = attempt.job, f"attempt {attempt.number}, job {attempt.job.shown_id}"
-    end = attempt.ended or job.end or now
-    out: list[Child] = []
-    waited_until = job.start or end
-    if waited_until > job.attempt.submitted:
-        left = x(job.attempt.submitted)
-        title = tag("title", f"{name} waited in the queue from {job.attempt.submitted:%d %b %H:%M}")
-        width = max(0.5, x(waited_until) - left)
-        out.append(tag("rect", title, class_="waiting", x=left, y=_TOP + 11, width=width, height=8))
-    if job.start is not None:
-        left, kind = x(job.start), family(attempt)
-        said = attempt.verdict.sentence if attempt.verdict else "it runs" if attempt.ended is None else "not judged yet"
-        title = tag("title", f"{name}, {job.start:%d %b %H:%M} to {end:%d %b %H:%M}: {said}")
-        out.append(tag("rect", title, class_=kind, x=left, y=_TOP, width=max(2.0, x(end) - left), height=_BAR, rx=2))
-        if kind == "hang":
-            out.append(tag("text", "hang", class_="mark", x=left + 2, y=_TOP - 4))
-    if attempt.saved_progress:
-        title = tag("title", f"{name} left an intact checkpoint of step {attempt.saved_after}")
-        out.append(tag("rect", title, class_="tick", x=max(0.0, x(end) - 1), y=_TOP - 7, width=2, height=_BAR + 14))
+def legend(attempts: Sequence[Attempt], saves: Sequence[Save], silent_since: datetime | None = None) -> Markup:
+    """What the colours mean, of those that are there."""
+    kinds = {family(attempt) for attempt in attempts if attempt.job.start is not None}
+    kinds |= {"waiting"} | {"saved" if save.status is Status.INTACT else "torn" for save in saves}
+    kinds |= {"hang"} if silent_since else set()
+    items = [tag("li", tag("span", class_=f"key {kind}"), WORDS[kind]) for kind in WORDS if kind in kinds]
+    return tag("ul", *items, class_="legend")
+
+
+def _queue(attempt: Attempt, scale: Scale, now: datetime) -> list[Child]:
+    job = attempt.job
+    until = job.start or attempt.ended or job.end or now
+    if until <= job.attempt.submitted:
+        return []
+    left = scale.x(job.attempt.submitted)
+    hours = (until - job.attempt.submitted).total_seconds() / 3600
+    title = tag("title", f"{_name(attempt)} waited in the queue for {hours:.1f} h from {_at(job.attempt.submitted)}")
+    width = round(max(1.0, scale.x(until) - left), 1)
+    return [tag("rect", title, class_="waiting", x=left, y=_TOP + 11, width=width, height=8)]
+
+
+def _bar(attempt: Attempt, scale: Scale, now: datetime, silence: datetime | None) -> list[Child]:
+    job = attempt.job
+    if job.start is None:
+        return []
+    end, kind = attempt.ended or job.end or now, family(attempt)
+    left, right = scale.x(job.start), scale.x(end)
+    said = attempt.verdict.sentence if attempt.verdict else "it runs" if attempt.ended is None else "not judged yet"
+    title = tag("title", f"{_name(attempt)}, {_at(job.start)} to {_at(end)}: {said}")
+    width = round(max(2.0, right - left), 1)
+    out: list[Child] = [tag("rect", title, class_=f"bar {kind}", x=left, y=_TOP, width=width, height=_BAR, rx=2)]
+    if silence is not None and silence < end:
+        begin = scale.x(silence)
+        title = tag("title", f"{_name(attempt)} was silent from {_at(silence)} to {_at(end)}")
+        shape = {"x": begin, "y": _TOP, "width": round(max(3.0, right - begin), 1), "height": _BAR}
+        out.append(tag("rect", class_="silence", **shape))
+        out.append(tag("rect", title, fill="url(#hatch)", **shape))
+        out.append(tag("text", "silent", class_="mark", x=begin, y=_TOP - 4))
+    if width >= 18:
+        out.append(tag("text", str(attempt.number), class_="number", x=left + 5, y=_TOP + 20))
     return out
 
 
-def _axis(begin: datetime, end: datetime) -> list[Child]:
-    style = (
-        "%H:%M" if end - begin < timedelta(days=1) else "%d %b %H:%M" if end - begin < timedelta(days=10) else "%d %b"
-    )
-    marks: list[Child] = []
-    for part, anchor in ((0.0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1.0, "end")):
-        moment = begin + (end - begin) * part
-        words = moment.strftime(style)
-        marks.append(tag("text", words, class_="axis", x=part * WIDTH, y=HEIGHT - 8, text_anchor=anchor))
-    return marks
-
-
-def progress_plot(attempts: Sequence[Attempt], target: int | None, now: datetime) -> Markup | None:
-    """Steps reached and steps saved over time; the gap between the lines is what an end costs."""
-    points = [(a.ended or now, a.step_after, a.saved_after) for a in attempts if a.step_after is not None]
-    if len(points) < 2:
+def _silence(attempt: Attempt, points: Sequence[Point], silent_since: datetime | None) -> datetime | None:
+    """Since when an attempt that hung (or seems to) gave no sign of life: after its last new step."""
+    start = attempt.job.start
+    if start is None:
         return None
-    begin, end = attempts[0].job.attempt.submitted, max(p[0] for p in points)
-    most = max([p[1] or 0 for p in points] + ([target] if target else []) + [1])
-    span = max(end - begin, timedelta(minutes=1))
+    if attempt.ended is None and attempt.verdict is None:
+        return silent_since
+    if family(attempt) != "hang":
+        return None
+    inside = [p for p in points if start <= p.at and (attempt.ended is None or p.at <= attempt.ended)]
+    best, since = -1, start
+    for point in inside:
+        if point.step > best:
+            best, since = point.step, point.at
+    return since
 
-    def at(moment: datetime, step: int) -> str:
-        return f"{(moment - begin) / span * WIDTH:.1f},{190 - step / most * 170:.1f}"
 
-    reached = " ".join(at(when, step or 0) for when, step, _ in points)
-    saved = " ".join(at(when, step) for when, _, step in points if step is not None)
-    goal = 190 - (target or 0) / most * 170
-    return tag(
-        "svg",
-        tag("title", "Steps reached and saved over time"),
-        tag("line", tag("title", f"target {target}"), class_="goal", x1=0, x2=WIDTH, y1=goal, y2=goal)
-        if target
-        else None,
-        tag("polyline", tag("title", "steps reached"), class_="reached", points=reached),
-        tag("polyline", tag("title", "steps saved"), class_="saved", points=saved),
-        tag("text", f"step {most}", class_="axis", x=2, y=16),
-        tag("text", "0", class_="axis", x=2, y=188),
-        class_="plot",
-        viewBox=f"0 0 {WIDTH} 200",
-        role="img",
-    )
+def _saves(saves: Sequence[Save], scale: Scale) -> list[Child]:
+    out: list[Child] = []
+    whole = [save for save in saves if save.status is Status.INTACT and scale.begin <= save.at <= scale.end]
+    torn = [save for save in saves if save.status is not Status.INTACT and scale.begin <= save.at <= scale.end]
+    for number in thinned([save.at for save in whole], scale):
+        save = whole[number]
+        title = tag("title", f"{_step(save)} saved, intact, {_at(save.at)}")
+        out.append(tag("rect", title, class_="saved", x=scale.x(save.at) - 0.75, y=_SAVES - 6, width=1.5, height=12))
+    for save in torn[-50:]:
+        x, y = scale.x(save.at), _SAVES + 6
+        title = tag("title", f"{_step(save)} is {save.status.value.replace('_', ' ')}, {_at(save.at)}")
+        cross = f"M{x - 4} {y - 4}L{x + 4} {y + 4}M{x - 4} {y + 4}L{x + 4} {y - 4}"
+        out.append(tag("path", title, class_="torn", d=cross))
+    return out
+
+
+_HATCH = tag(
+    "pattern",
+    tag("path", d="M0 8L8 0", class_="hatch"),
+    id="hatch",
+    width=8,
+    height=8,
+    patternUnits="userSpaceOnUse",
+)
+
+
+def _step(save: Save) -> str:
+    return "a checkpoint" if save.step is None else f"step {save.step:,}"
+
+
+def _name(attempt: Attempt) -> str:
+    return f"attempt {attempt.number}, job {attempt.job.shown_id}"
+
+
+def _at(moment: datetime) -> str:
+    return f"{moment:%d %b %H:%M}"
