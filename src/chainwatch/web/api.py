@@ -33,6 +33,8 @@ class ChainOut(Said):
     state: ChainState
     state_since: datetime | None
     desired: Desired
+    released: bool
+    """It is no longer in the configuration, and left alone."""
     sentence: str
     """What was decided last, and why."""
     wait_until: datetime | None
@@ -174,6 +176,7 @@ def chain_out(chain: ChainRecord) -> ChainOut:
         state=chain.state,
         state_since=chain.state_since,
         desired=chain.desired,
+        released=chain.released,
         sentence=safe(chain.sentence),
         wait_until=chain.wait_until,
         step=chain.step,

@@ -70,7 +70,7 @@ def chain_page(view: View, chain: ChainRecord, past: Past, *, token: str | None 
             tag("p", safe(chain.sentence), class_="sentence"),
             bar(chain),
             _facts(chain, view.now),
-            buttons.forms(chain, token) if token else None,
+            buttons.forms(chain, token) if token and not chain.released else None,
             parts.alerts(past.active, view.now),
             *_pictures(chain, past, view.now),
             (tag("h3", "Attempts"), parts.attempts(past.attempts, view.now)) if past.attempts else None,
@@ -127,7 +127,8 @@ def _counts(chains: Sequence[ChainRecord]) -> Markup:
 def _row(chain: ChainRecord, now: datetime) -> tuple[Child, ...]:
     link = tag("a", chain.name, href=path_of(chain.name))
     since = age(now - chain.state_since) if chain.state_since else ""
-    mode = tag("span", " observes", class_="dim") if chain.mode.value == "observe" else None
+    said = " left alone" if chain.released else " observes" if chain.mode.value == "observe" else ""
+    mode = tag("span", said, class_="dim") if said else None
     progress: Child = (tag("span", steps(chain), class_="steps"), bar(chain)) if chain.step is not None else ""
     return (link, (badge(chain.state), mode), since, progress, left(chain), safe(chain.sentence))
 
@@ -137,6 +138,7 @@ def _facts(chain: ChainRecord, now: datetime) -> Markup:
     wants = "" if chain.desired is Desired.RUN else f"{chain.desired.value}" + _because(chain.desired_why)
     pairs: list[tuple[str, Child]] = [
         ("Mode", chain.mode.value),
+        ("Configuration", "no longer in it: left alone" if chain.released else ""),
         ("Asked for", wants),
         ("In this state for", age(now - chain.state_since) if chain.state_since else ""),
         ("Waits until", when(chain.wait_until) if chain.wait_until else ""),
