@@ -31,7 +31,7 @@ from chainwatch.simulation import (
 from chainwatch.simulation.jobs import SimJob
 from chainwatch.simulation.runs import Run
 from chainwatch.simulation.training import MARK, RESUME_VARIABLE
-from chainwatch.slurm.backend import Refusal, Refused, Submission
+from chainwatch.slurm.backend import Backend, Refusal, Refused, Submission
 from chainwatch.store.records import ChainRecord
 from chainwatch.store.store import open_store
 from chainwatch.supervisor.house import House
@@ -104,9 +104,11 @@ class World:
             first_job_id=plan.first_job_id,
             max_job_id=plan.max_job_id,
         )
-        self.cluster = SimulatedCluster(self.clock, settings, plan.seed)
+        self.cluster = SimulatedCluster(self.clock, self.settings(settings), plan.seed)
         self.reaper = Reaper(plan.deaths)
         self.backend = SimulatedBackend(self.cluster, FaultPlan(plan.faults), self.reaper.pass_by)
+        self.asked: Backend = self.backend
+        """What the daemon talks to."""
         self.random = random.Random(plan.seed)
         self.audit = MortalAudit(self.reaper)
         self.sentences: list[tuple[float, str, str]] = []
@@ -262,7 +264,7 @@ class World:
             lease=lease,
             state=self.root / "state",
             config=self.config,
-            backends={self.backend.name: self.backend},
+            backends={self.asked.name: self.asked},
             readers=SimulatedReaders(self.trainings),
             clock=self.clock,
             audit=self.audit,  # type: ignore[arg-type]
@@ -271,8 +273,8 @@ class World:
             read_script=lambda path: self.cluster.content(path),
             environment=lambda record, settings: (("HOME", "/home/ada"),),
         )
-        poller = Poller(self.backend, self.clock, "ada", POLL, self.random)
-        self.supervisor = Supervisor(house, {self.backend.name: poller})
+        poller = Poller(self.asked, self.clock, "ada", POLL, self.random)
+        self.supervisor = Supervisor(house, {self.asked.name: poller})
         self.up_since = self.clock.time
 
     # -- looking ----------------------------------------------------------------------------------------------------
@@ -314,9 +316,17 @@ class World:
 
     # -- making -----------------------------------------------------------------------------------------------------
 
+    def settings(self, planned: Settings) -> Settings:
+        """How the cluster is built."""
+        return planned
+
+    def directory(self, name: str) -> str:
+        """Where the jobs of a chain run."""
+        return f"/home/ada/{name}"
+
     def _tale(self, number: int, plan: ChainPlan) -> Tale:
         name = f"run{number}"
-        script, directory = f"/home/ada/{name}.sh", f"/home/ada/{name}"
+        script, directory = f"/home/ada/{name}.sh", self.directory(name)
         disk = MirroredDisk(self.clock, self.root / name)
         recipe = Recipe(
             final_step=plan.final_step,
