@@ -152,7 +152,9 @@ def _queue_rows(job: Job) -> list[Row]:
         "Comment": job.comment or "(null)",
     }  # fmt: skip
     shown = [row | {"ArrayTaskID": str(task)} for task in tasks]
-    return [one | {"JobArrayID": f"{job.array_job_id}_{one['ArrayTaskID']}"} for one in shown] if job.array_task else shown
+    return (
+        [one | {"JobArrayID": f"{job.array_job_id}_{one['ArrayTaskID']}"} for one in shown] if job.array_task else shown
+    )
 
 
 def _records(job: Job) -> list[Row]:

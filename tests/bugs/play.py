@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from chainwatch.model.chain import Attempt, ChainState
 from chainwatch.model.verdict import Cause
-from chainwatch.simulation import Settings, VirtualClock
+from chainwatch.simulation import Settings
 from chainwatch.simulation.jobs import SimJob
 from chainwatch.simulation.training import Start
 from chainwatch.slurm.cli import CliBackend
@@ -27,12 +26,16 @@ LONG = 2 * 3600.0
 class Play(World):
     """One situation. Chains are `run0`, `run1`, …; `run0` is meant where none is named."""
 
-    def __init__(self, template: Path, *chains: ChainPlan, plan: Plan | None = None, **settings: Any) -> None:
+    def __init__(self, template: Path, *chains: ChainPlan, first: bool = True, **settings: Any) -> None:
+        """`settings`: of the cluster. `first`: the daemon is asked for the chains' first jobs."""
         self._more = settings
-        super().__init__(replace(plan or Plan(), chains=chains or (ChainPlan(),)), template)
+        super().__init__(Plan(chains=chains or (ChainPlan(),)), template)
         self.clients = Clients(self.backend)
         self.asked = CliBackend(self.cluster.settings.name, bin_dir="/nowhere", run=self.clients, environment={})
         self._begin()
+        if not first:
+            for name in self.tales:
+                self.store.update_chain(name, retried_at=None)
 
     def settings(self, planned: Settings) -> Settings:
         return replace(planned, **self._more)
@@ -125,9 +128,4 @@ def _nothing(world: World) -> None:
     """Nothing is checked between the steps."""
 
 
-def at(clock: VirtualClock, seconds: float, event: Callable[[], None]) -> None:
-    """Something happens later."""
-    clock.after(seconds, event)
-
-
-__all__ = ["DAY", "LONG", "Cause", "ChainPlan", "ChainState", "Play", "timedelta"]
+__all__ = ["DAY", "LONG", "Cause", "ChainPlan", "ChainState", "Play"]

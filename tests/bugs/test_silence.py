@@ -142,7 +142,7 @@ def test_a_time_out_now_and_then_changes_nothing_and_many_in_a_row_are_spaced_ou
 
 @plays("reframe-hpc/reframe#283", "reframe-hpc/reframe#3642")
 def test_one_squeue_a_poll_whatever_the_number_of_chains(play: Stage) -> None:
-    on = play(*[ChainPlan(faults=CRASHES.faults) for _ in range(12)])
+    on = play(*[ChainPlan(faults=CRASHES.faults) for _ in range(6)])
     polls = 0
 
     def count() -> bool:

@@ -168,6 +168,8 @@ class Attempt:
     script_digest: str = ""
     commit: str = ""
     """Git commit of the working directory, `+` appended where it was dirty."""
+    drained: tuple[str, ...] = ()
+    """Nodes that Slurm drained behind it because its processes did not die (`Kill task failed`)."""
 
     @property
     def saved_progress(self) -> bool:

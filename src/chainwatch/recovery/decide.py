@@ -24,7 +24,7 @@ from chainwatch.model.chain import (
 )
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.verdict import Cause, Outcome, Retry, Verdict
-from chainwatch.recovery import backoff, budget, nodes, resume
+from chainwatch.recovery import backoff, budget, drains, nodes, resume
 from chainwatch.recovery.retry import over_before
 from chainwatch.recovery.time_limit import fitted
 from chainwatch.recovery.worth import cost_more_than_it_computed
@@ -73,6 +73,7 @@ def decide(s: Situation) -> Decision:
         _needs_a_person(s, verdict)
         or _limits(s)
         or _incident(s)
+        or drains.stop(s.history, s.now, s.settings.recovery.nodes.exclude_for)
         or _cannot_help(s, last, verdict)
         or _budgets(s, verdict)
         or _waits(s, last, verdict)

@@ -10,7 +10,7 @@ from typing import Any
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import Attempt, ChainState, Desired
 from chainwatch.model.job import JobState
-from chainwatch.model.verdict import Outcome
+from chainwatch.model.verdict import Evidence, Outcome
 from chainwatch.recovery import over_before
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor import ends, history, judging, watching
@@ -150,15 +150,12 @@ class Ending:
         seen_gone = datetime.fromisoformat(str(since["at"]))
         waited = now - seen_gone
         given_up = record.retried_at is not None and record.retried_at >= seen_gone and not end.silent
-        if given_up or (not scene.accounting and waited > STEPS_BOUND):
-            lost = replace(attempt.job, state=JobState.UNKNOWN, raw_state="gone from the controller's memory")
-            settings = Chain.model_validate(record.settings)
-            place = Place(record.name, settings, self.acting.directory(record, settings))
-            judged = judging.judge(
-                self.house, record, settings, place, attempt, ends.Ended(lost, complete=False), scene.snapshot, now
-            )
-            if judged is not None:
-                return self.acting.remember(record, settings, *judged, now)
+        purged = not end.silent and waited >= CHECKING_BOUND
+        if given_up or purged or (not scene.accounting and waited > STEPS_BOUND):
+            judged = self._by_what_it_left(record, attempt, scene, now)
+            proven = judged is not None and judged[0].verdict is not None and judged[0].verdict.outcome is Outcome.DONE
+            if judged is not None and (proven or given_up or not scene.accounting):
+                return self.acting.remember(record, Chain.model_validate(record.settings), *judged, now)
         words = f"job {attempt.job.shown_id}: {end.why}; asked again"
         if waited > VANISHED_ALERT:
             with self.house.store.transaction(self.house.lease):
@@ -171,6 +168,16 @@ class Ending:
         if end.silent and waited < CHECKING_BOUND:
             return record  # what was true stays as it is
         return self.traces.state(record, ChainState.RECOVERING, words, now)
+
+    def _by_what_it_left(
+        self, record: ChainRecord, attempt: Attempt, scene: Scene, now: datetime
+    ) -> tuple[Attempt, Evidence] | None:
+        """Slurm knows the job no more. Its logs and files may still prove that the chain is done."""
+        lost = replace(attempt.job, state=JobState.UNKNOWN, raw_state="gone from the controller's memory")
+        settings = Chain.model_validate(record.settings)
+        place = Place(record.name, settings, self.acting.directory(record, settings))
+        end = ends.Ended(lost, complete=False)
+        return judging.judge(self.house, record, settings, place, attempt, end, scene.snapshot, now)
 
     def _unseen(self, record: ChainRecord, expected: Mapping[str, Any], scene: Scene, now: datetime) -> ChainRecord:
         """A job was submitted and the queue has not shown it: it may have come and gone between two polls."""

@@ -12,6 +12,7 @@ from chainwatch.model.chain import Attempt
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job, JobState, Snapshot, Source
 from chainwatch.model.verdict import Cause, Evidence, Progress
+from chainwatch.recovery.drains import left_drained
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.ends import Ended
 from chainwatch.supervisor.house import House
@@ -102,6 +103,7 @@ def judge(
         resumed_from=resumed,
         script_digest=left.digest or attempt.script_digest,
         commit=left.commit or attempt.commit,
+        drained=left_drained(job, snapshot.nodes),
     )
     return judged, evidence
 
