@@ -26,7 +26,7 @@ from dev.slurm.installation import (
 )
 from dev.slurm.ports import PortReservation
 from dev.slurm.processes import Daemon, job_processes
-from dev.slurm.settings import Layout, Ports, Settings, node_names, slurm_conf, slurmdbd_conf
+from dev.slurm.settings import Layout, Ports, Settings, node_names, prolog, slurm_conf, slurmdbd_conf
 
 WORKING = {state + busy for state in ("idle", "mixed", "allocated") for busy in ("", "+completing")}
 """States of a node that answers and takes jobs."""
@@ -167,8 +167,14 @@ class PrivateCluster(Client):
         self.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
         self.until(lambda: self.node_state(node) in WORKING, 30, f"{node} is back")
 
+    def fail_launches(self, node: str) -> None:
+        """From now on the prolog fails on this node: Slurm drains it, and brings the job back held."""
+        self.layout.launch_fails(node).touch()
+
     def mend(self) -> None:
         """Undo what a test broke: no job left, every daemon up and awake, every node idle."""
+        for node in self.nodes:
+            self.layout.launch_fails(node).unlink(missing_ok=True)
         for daemon in self._daemons.values():
             daemon.signal(signal.SIGCONT)
             if daemon.process is None:
@@ -199,6 +205,8 @@ class PrivateCluster(Client):
             self.layout.munge_key.write_bytes(secrets.token_bytes(128))
         version = slurm_version()
         self.conf.write_text(slurm_conf(self.name, self.settings, self.layout, self.ports, version))
+        self.layout.prolog.write_text(prolog(self.layout))
+        self.layout.prolog.chmod(0o755)
         if version >= (24, 5):
             (self.conf.parent / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         self.layout.dbd_conf.touch(mode=0o600)

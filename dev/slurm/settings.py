@@ -91,6 +91,15 @@ class Layout:
         return self.root / "spool"
 
     @property
+    def prolog(self) -> Path:
+        """Runs on a node before each job; fails there while `launch_fails` names a file."""
+        return self.root / "etc" / "prolog"
+
+    def launch_fails(self, node: str) -> Path:
+        """While this file exists, launches on the node fail."""
+        return self.run / f"launch-fails-{node}"
+
+    @property
     def munge_socket(self) -> Path:
         return self.sockets / "munge.sock"
 
@@ -139,6 +148,7 @@ def slurm_conf(name: str, settings: Settings, layout: Layout, ports: Ports, vers
         "SlurmdDebug": "info",
         "ProctrackType": "proctrack/linuxproc",
         "TaskPlugin": "task/none",
+        "Prolog": str(layout.prolog),
         "PrologFlags": "Contain",
         "MpiDefault": "none",
         "MailProg": "/bin/true",
@@ -186,6 +196,11 @@ def slurm_conf(name: str, settings: Settings, layout: Layout, ports: Ports, vers
     ]
     text += ["PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP"]
     return "\n".join(text) + "\n"
+
+
+def prolog(layout: Layout) -> str:
+    """The prolog of every node. A file decides whether it fails, so that a test can break one launch."""
+    return f'#!/bin/sh\n[ ! -e "{layout.run}/launch-fails-$SLURMD_NODENAME" ]\n'
 
 
 def slurmdbd_conf(layout: Layout, ports: Ports) -> str:

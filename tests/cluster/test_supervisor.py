@@ -342,3 +342,22 @@ def test_a_munge_that_is_down_is_silence(breakable: Stand, name: str) -> None:
     stand.passes(3)
     assert stand.is_(name, ChainState.RUNNING)
     assert len(stand.attempts(name)) == 1
+
+
+def test_a_launch_that_failed_is_released_and_a_persons_hold_is_not(breakable: Stand, name: str) -> None:
+    stand = breakable
+    stand.chain(name, sbatch=[f"--job-name={name}", "--qos=extra", "--time=10"])
+    for node in stand.cluster.nodes[:-1]:
+        stand.cluster.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+    stand.cluster.fail_launches(stand.cluster.nodes[-1])
+    job_id = stand.submit(name)
+    stand.until(lambda: [i.kind for i in stand.store.intents(name)][-1:] == ["release"], "the hold is lifted")
+    stand.cluster.run("scontrol", "hold", str(job_id))
+    stand.passes()
+    stand.cluster.run("scontrol", "update", f"NodeName={stand.cluster.nodes[0]}", "State=RESUME")
+    stand.passes(8)
+    assert [j.reason for j in stand.jobs(name)] == ["JobHeldAdmin"]
+    stand.cluster.run("scontrol", "release", str(job_id))
+    stand.until(lambda: stand.is_(name, ChainState.RUNNING), "the job runs")
+    assert len(stand.jobs(name)) == 1
+    assert [i.kind for i in stand.store.intents(name)] == ["submit", "release"]

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from chainwatch.actions import kept
 from chainwatch.actions import options as words
-from chainwatch.actions.audit import Audit
 from chainwatch.cli import common
 from chainwatch.cli.first import captured_environment, captured_umask, submit_first
 from chainwatch.config import load
@@ -164,20 +163,6 @@ def adopt(
             "its checkpoints are not known: give --checkpoints DIR so that damaged ones are told from intact ones"
         )
     typer.echo(f"switch it on with: {on}")
-
-
-def cancel_live(chain: str, state: Path | None) -> None:
-    """scancel the chain's live jobs, by a person's word."""
-    where = common.state_directory(state)
-    with common.opened(where) as store:
-        record = common.known_chain(store, chain)
-        clusters = backends(Config(state=where), store)
-        live = [a.job.job_id for a in store.attempts(chain) if a.ended is None]
-        expected = _job_id(record)
-        for job_id in dict.fromkeys([*live, *([expected] if expected is not None else [])]):
-            Audit(where).note(common.now(), "scancel", chain, job=job_id, why="stop --cancel")
-            clusters[record.cluster].cancel(job_id)
-            typer.echo(f"{chain}: job {job_id} is cancelled", err=True)
 
 
 # -- helpers
@@ -404,4 +389,4 @@ def _say(record: ChainRecord, json: bool, prefix: str) -> None:
         raise typer.Exit(common.SILENT if "no answer" in record.sentence else common.REFUSED)
 
 
-__all__ = ["adopt", "cancel_live", "sbatch", "submit"]
+__all__ = ["adopt", "sbatch", "submit"]

@@ -42,6 +42,7 @@ def pause(
     span: Annotated[
         str | None, typer.Option("--for", help="How long (`4h`); then it goes on, and you are told.")
     ] = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Hold its pending job too; `resume` releases it.")] = False,
     why: Why = "",
     json: common.Json = False,
     state: common.State = None,
@@ -52,6 +53,10 @@ def pause(
     except ValueError as e:
         common.fail(str(e))
     _wish(chain, state, json, lambda store: wishes.pause(store, chain, common.now(), span=length, why=why))
+    if hold:
+        from chainwatch.cli.live_jobs import hold_pending
+
+        hold_pending(chain, state)
 
 
 def resume(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
@@ -69,7 +74,7 @@ def stop(
     """End the chain: nothing is submitted any more. `retry` begins again."""
     _wish(chain, state, json, lambda store: wishes.stop(store, chain, common.now(), why=why))
     if cancel:
-        from chainwatch.cli.jobs import cancel_live
+        from chainwatch.cli.live_jobs import cancel_live
 
         cancel_live(chain, state)
 

@@ -178,7 +178,8 @@ class Recovery(Section):
     pending_alert: Duration = timedelta(minutes=30)
     """How long a pending reason that needs a person may last before they are told."""
     release_launch_failures: bool = True
-    """Release a job that Slurm requeued held after a launch failure on one of our own submissions, node excluded."""
+    """Release a job of our own that Slurm itself holds after its launch failed (it drains the node whose prolog failed);
+    three times at most. A person's hold is never lifted."""
 
 
 class Resubmitter(Section):

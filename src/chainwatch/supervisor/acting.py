@@ -17,6 +17,7 @@ from chainwatch.store.counters import Counted, count
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor import counting, judging, tracking
 from chainwatch.supervisor.cancelling import Cancelling
+from chainwatch.supervisor.holding import Holding
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.partitions import Partitions
 from chainwatch.supervisor.readers import Place
@@ -35,6 +36,7 @@ class Acting:
         self.submitting = Submitting(house, self.traces, self.right)
         self.cancelling = Cancelling(house)
         self.partitions = Partitions(house)
+        self.holding = Holding(house, self.traces)
 
     @staticmethod
     def directory(record: ChainRecord, settings: Chain) -> str:

@@ -83,6 +83,8 @@ class Living:
 
     def _pending(self, record: ChainRecord, settings: Chain, job: Job, now: datetime) -> ChainRecord:
         words = f"job {job.shown_id} is pending" + (f" ({job.reason})" if job.reason not in {"", "None"} else "")
+        lifted = self.acting.holding.look(record, settings, job, now)
+        words += f"; {lifted}" if lifted else ""
         record = self.traces.state(record, ChainState.PENDING, words, now)
         why = needs_person(job.reason)
         if why is None:
