@@ -29,9 +29,17 @@ def write(place: Path, name: str = "end-0-0.json", restarts: int = 0, **facts: o
 
 def test_a_record_says_exit_code_signals_and_what_was_resumed(tmp_path: Path) -> None:
     at = START.timestamp()
-    write(tmp_path, exit_code=None, signal=9, signals=[["SIGTERM", at]], saving=True, resumed_from="/run/step_10")
+    write(
+        tmp_path,
+        exit_code=None,
+        signal=9,
+        signals=[["SIGTERM", at]],
+        saving=True,
+        resumed_from="/run/step_10",
+        image="/i/a.sif",
+    )
     (record,) = read_end_records([str(tmp_path), str(tmp_path), ""], JOB)
-    assert (record.signal, record.saving, record.resumed_from) == (9, True, "/run/step_10")
+    assert (record.signal, record.saving, record.resumed_from, record.image) == (9, True, "/run/step_10", "/i/a.sif")
     assert record.signals == (("SIGTERM", START),)
 
 

@@ -240,3 +240,8 @@ def test_the_wrapper_stays_small_and_idle(task: Task) -> None:
 def _ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
+
+
+def test_the_end_record_says_which_container_it_ran_in(task: Task) -> None:
+    task.exec("false", APPTAINER_CONTAINER="/images/a.sif")
+    assert task.files("end-")[0]["image"] == "/images/a.sif"

@@ -8,6 +8,7 @@ import typer
 
 from chainwatch.cli import common
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
+from chainwatch.reports import changed, last_that_progressed
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
 
@@ -76,13 +77,12 @@ def explain(
             common.fail(f"{chain} has no attempt {attempt if attempt is not None else 'yet'}", common.NO)
         evidence = store.evidence(chain, chosen.number)
         said = [(at, sentence) for at, number, _, sentence in store.decisions(chain) if number == chosen.number]
-    before = next((a for a in reversed(attempts) if a.number < chosen.number and a.saved_progress), None)
-    changed = _changed(before, chosen)
+    differences = changed(last_that_progressed(attempts, chosen), chosen)
     if json:
         common.print_json(
             {
                 "chain": chain, "attempt": as_dict(chosen), "verdict": chosen.verdict, "evidence": evidence,
-                "decisions": [{"at": at, "sentence": s} for at, s in said], "changed": changed,
+                "decisions": [{"at": at, "sentence": s} for at, s in said], "changed": differences,
             }
         )  # fmt: skip
         return
@@ -104,7 +104,7 @@ def explain(
         typer.echo(f"  not     {ruled.cause}: {ruled.why}")
     for gap in verdict.weaker:
         typer.echo(f"  weaker  {gap}")
-    for difference in changed:
+    for difference in differences:
         typer.echo(f"  changed {difference}")
     if verdict.advice:
         typer.echo(f"  advice  {verdict.advice}")
@@ -154,6 +154,8 @@ def as_dict(a: Attempt) -> dict[str, Any]:
         "saved_step": a.saved_after,
         "script_digest": a.script_digest or None,
         "commit": a.commit or None,
+        "image": a.image or None,
+        "variables": a.variables,
     }
 
 
@@ -202,20 +204,3 @@ def _step(c: ChainRecord) -> str:
 
 def _or_dash(value: int | None) -> str:
     return "-" if value is None else str(value)
-
-
-def _changed(before: Attempt | None, this: Attempt) -> list[str]:
-    """What differs from the last attempt that saved progress."""
-    if before is None:
-        return []
-    found = []
-    for what, old, new in (
-        ("batch script", before.script_digest[:19], this.script_digest[:19]),
-        ("git commit", before.commit, this.commit),
-        ("nodes", ", ".join(before.job.nodes), ", ".join(this.job.nodes)),
-        ("partition", before.job.partition, this.job.partition),
-        ("QOS", before.job.qos, this.job.qos),
-    ):
-        if old and new and old != new:
-            found.append(f"{what}: {old} in attempt {before.number}, {new} now")
-    return found

@@ -102,6 +102,7 @@ def _record(document: Mapping[str, Any]) -> EndRecord | None:
         preflight=_text(document.get("preflight")) or _text(document.get("refused")) or "",
         bad_node=_text(document.get("bad_node")),
         resumed_from=_text(document.get("resumed_from")),
+        image=_text(document.get("image")) or "",
     )
 
 

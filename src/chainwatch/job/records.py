@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 from chainwatch.job.place import Task
 
@@ -13,6 +13,7 @@ PREFIX = "end-"
 VERSION = 1
 SAVING_SECONDS = 10.0
 """A file of the run that grew this recently is being saved."""
+_IMAGES = ("_SLURM_SPANK_OPTION_pyxis_container_image", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "SHIFTER_IMAGE")
 _TAIL = 8192
 _LINES = 20
 _MOST_ENTRIES = 4000
@@ -111,6 +112,11 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
+def image(environment: Mapping[str, str]) -> str:
+    """The container image that this process runs in, as its runtime says; empty outside of one, or where it is silent."""
+    return next((environment[name] for name in _IMAGES if environment.get(name)), "")
+
+
 def record(task: Task, started: float, **facts: Any) -> Dict[str, Any]:
     """The document: who and when, and the facts that are given."""
     document: Dict[str, Any] = {
@@ -122,6 +128,7 @@ def record(task: Task, started: float, **facts: Any) -> Dict[str, Any]:
         "node": task.node,
         "started": started,
         "at": time.time(),
+        "image": image(os.environ),
     }
     document.update(facts)
     return document

@@ -170,6 +170,10 @@ class Attempt:
     """Git commit of the working directory, `+` appended where it was dirty."""
     drained: tuple[str, ...] = ()
     """Nodes that Slurm drained behind it because its processes did not die (`Kill task failed`)."""
+    image: str = ""
+    """Container image, as the script (or, where it does not say, the job) names it; empty where there is none."""
+    variables: tuple[str, ...] = ()
+    """Names of the variables of the environment that the job was submitted with; empty where not known."""
 
     @property
     def saved_progress(self) -> bool:

@@ -200,6 +200,8 @@ class EndRecord:
     """Why the preflight refused the node; empty if it passed or was not run."""
     bad_node: str | None = None
     resumed_from: str | None = None
+    image: str = ""
+    """Container image that the command ran in, where its runtime tells."""
 
 
 @dataclass(frozen=True, slots=True)

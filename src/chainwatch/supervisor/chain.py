@@ -10,7 +10,6 @@ any line goes on from there without a special path. Its order:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -95,8 +94,7 @@ class ChainStep:
             if isinstance(expected, Mapping) and expected.get("job_id") in {job.job_id, job.array_job_id}:
                 changes["facts"] = {k: v for k, v in record.facts.items() if k not in {"expected", "vanished_since"}}
                 if known is None:
-                    digest = str(expected.get("digest") or attempt.script_digest)
-                    attempt = replace(attempt, resumed_from=expected.get("resume"), script_digest=digest)
+                    attempt = history.as_submitted(attempt, expected)
             if known is not None and attempt == known:
                 continue
             if known is None:

@@ -186,10 +186,7 @@ class Ending:
             reused = bool(expected.get("token")) and job.attempt.submitted < since - CLOCKS_DIFFER
             if wanted in {job.job_id, job.array_job_id} and not reused:
                 attempts = self.house.store.attempts(record.name)
-                attempt = history.met(attempts, job, record, ours=True)
-                attempt = replace(
-                    attempt, resumed_from=expected.get("resume"), script_digest=str(expected.get("digest") or "")
-                )
+                attempt = history.as_submitted(history.met(attempts, job, record, ours=True), expected)
                 facts = {k: v for k, v in record.facts.items() if k != "expected"}
                 with self.house.store.transaction(self.house.lease):
                     self.house.store.put_attempt(record.name, attempt)

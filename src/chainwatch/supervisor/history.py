@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from chainwatch.model.chain import Attempt, History
 from chainwatch.model.job import Job
@@ -54,6 +56,17 @@ def met(attempts: tuple[Attempt, ...], job: Job, record: ChainRecord, *, ours: b
         step_before=record.step,
         saved_before=record.saved_step,
         script_digest=record.script_digest,
+    )
+
+
+def as_submitted(attempt: Attempt, expected: Mapping[str, Any]) -> Attempt:
+    """The attempt with what was noted when its job was submitted."""
+    return replace(
+        attempt,
+        resumed_from=expected.get("resume"),
+        script_digest=str(expected.get("digest") or attempt.script_digest),
+        image=str(expected.get("image") or ""),
+        variables=tuple(str(name) for name in expected.get("variables") or ()),
     )
 
 

@@ -101,11 +101,18 @@ def judge(
         step_after=progress.step,
         saved_after=saved_after,
         resumed_from=resumed,
-        script_digest=left.digest or attempt.script_digest,
+        script_digest=_submitted(attempt, attempt.script_digest, left.digest),
         commit=left.commit or attempt.commit,
         drained=left_drained(job, snapshot.nodes),
+        image=_submitted(attempt, attempt.image, left.image)
+        or next((r.image for r in left.end_records if r.image), ""),
     )
     return judged, evidence
+
+
+def _submitted(attempt: Attempt, then: str, now: str) -> str:
+    """What was noted when we submitted it: the script may have been edited since. Else what the script says now."""
+    return then if attempt.ours and attempt.script_digest else now or then
 
 
 def _closed(state: JobState) -> JobState:

@@ -30,6 +30,8 @@ class LeftBehind:
     digest: str = ""
     """Digest of the batch script as it is now."""
     commit: str = ""
+    image: str = ""
+    """Container image that the batch script names now."""
     facts: dict[str, str] = field(default_factory=dict)
 
 

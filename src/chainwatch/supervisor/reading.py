@@ -12,6 +12,7 @@ from pathlib import Path
 
 from chainwatch.actions import options
 from chainwatch.actions.compose import digest
+from chainwatch.actions.image import container_image
 from chainwatch.checkpoints import verify
 from chainwatch.checkpoints.cache import FindingCache
 from chainwatch.checkpoints.formats.custom import Rule
@@ -82,13 +83,15 @@ def left_behind(place: Place, job: Job) -> LeftBehind:
     since = job.start - _START_SLACK if job.start else None
     logs = read_logs(files, matcher=_matcher(place), since=since, nodes=job.nodes, progress=reader)
     progress = Progress(step=logs.step, target=settings.done.step or logs.total, source="log", loss=logs.loss)
+    script = _script(str(settings.batch))
     facts = measure_completion(settings.done, directory=place.directory, logs=files, step=logs.step)
     return LeftBehind(
         logs=logs,
         progress=progress,
         completion=judge_completion(facts, settings.done.rule),
         end_records=_end_records(place, job),
-        digest=_digest(str(settings.batch)),
+        digest=digest(script) if script else "",
+        image=container_image(script.decode(errors="replace"), settings.sbatch),
         commit=_commit(place.directory),
     )
 
@@ -147,12 +150,11 @@ def _matcher(place: Place) -> Matcher:
     return Matcher([*builtin_signatures(), *user_signatures(own)])
 
 
-def _digest(script: str) -> str:
+def _script(path: str) -> bytes:
     try:
-        with open(script, "rb") as f:
-            return digest(f.read())
+        return Path(path).read_bytes()
     except OSError:
-        return ""
+        return b""
 
 
 def _commit(directory: str) -> str:

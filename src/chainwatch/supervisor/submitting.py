@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from chainwatch.actions import compose, kept, resume_file
 from chainwatch.actions import submit as submission
+from chainwatch.actions.image import container_image
 from chainwatch.actions.tag import Tag, new_token, short_instance
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import Attempt, ChainState, History, Resubmit, Stop, Wait
@@ -143,6 +144,7 @@ class Submitting:
                 {
                     "resume": resume,
                     "digest": digest,
+                    "image": container_image(shown, [*settings.sbatch, *decision.extra], dict(environment)),
                     "why": decision.why,
                     "by": "daemon" if self.house.lease else "command",
                 },

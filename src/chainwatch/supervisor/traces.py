@@ -118,6 +118,8 @@ class Traces:
             "token": intent.token,
             "resume": intent.payload.get("resume"),
             "digest": intent.payload.get("digest", ""),
+            "image": intent.payload.get("image", ""),
+            "variables": sorted(name for name, _ in intent.payload.get("submission", {}).get("environment", ())),
         }
         facts = {k: v for k, v in current.facts.items() if k != "refused_until"} | {"expected": expected}
         if isinstance(array := facts.get("array"), Mapping):

@@ -1,0 +1,57 @@
+"""What differs between two attempts of a chain: the first question when a run that went well fails. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chainwatch.model.chain import Attempt
+
+_MOST = 8
+"""So many names of variables are told."""
+
+
+def last_that_progressed(attempts: Sequence[Attempt], this: Attempt) -> Attempt | None:
+    """The newest attempt before `this` one that left a newer intact checkpoint than it found."""
+    return next((a for a in reversed(attempts) if a.number < this.number and a.saved_progress), None)
+
+
+def changed(before: Attempt | None, this: Attempt) -> list[str]:
+    """A clause for each thing that is known of both and differs; nothing where there is nothing to compare with."""
+    if before is None:
+        return []
+    found = []
+    for what, old, new in (
+        ("batch script", before.script_digest[:19], this.script_digest[:19]),
+        ("git commit", _commit(before.commit), _commit(this.commit)),
+        ("container image", before.image, this.image),
+        ("nodes", ", ".join(before.job.nodes), ", ".join(this.job.nodes)),
+        ("partition", before.job.partition, this.job.partition),
+        ("QOS", before.job.qos, this.job.qos),
+    ):
+        if old and new and old != new:
+            found.append(f"{what}: {old} in attempt {before.number}, {new} now")
+    if before.image and not this.image and this.script_digest:
+        found.append(f"container image: {before.image} in attempt {before.number}, none now")
+    return found + _variables(before, this)
+
+
+def _variables(before: Attempt, this: Attempt) -> list[str]:
+    """Names only: values may be secrets."""
+    if not before.variables or not this.variables:
+        return []
+    new, gone = set(this.variables) - set(before.variables), set(before.variables) - set(this.variables)
+    return [
+        f"environment: {verb} since attempt {before.number}: {_listed(names)}"
+        for verb, names in (("new", new), ("gone", gone))
+        if names
+    ]
+
+
+def _listed(names: set[str]) -> str:
+    ordered = sorted(names)
+    more = f" and {len(ordered) - _MOST} more" if len(ordered) > _MOST else ""
+    return ", ".join(ordered[:_MOST]) + more
+
+
+def _commit(commit: str) -> str:
+    return f"{commit.removesuffix('+')} with uncommitted changes" if commit.endswith("+") else commit
