@@ -319,3 +319,21 @@ def test_the_heartbeat_beats_while_polls_see_and_is_withheld_when_they_are_blind
     assert isinstance(heart.beat(now + timedelta(minutes=5), sees=True), TryLater)
     assert heart.beat(now + timedelta(minutes=6), sees=True) == Told(), "a failed beat is tried again soon"
     assert [r[0] for r in server.requests] == ["GET"] * 3
+
+
+def test_a_site_that_names_hosts_closes_channels_that_lead_elsewhere(tmp_path: Path) -> None:
+    settings = Alerts.model_validate(
+        {
+            "channels": {
+                "far": {"type": "email", "to": "a@example.org", "smtp": "mail.example.net:587"},
+                "near": {"type": "email", "to": "a@example.org", "smtp": "mail.example.org"},
+                "own": {"type": "email", "to": "a@example.org", "sendmail": "/bin/true"},
+                "any": {"type": "apprise", "url_file": str(tmp_path / "u")},
+            }
+        }
+    )
+    built = build_all(settings.channels, ("*.example.org",))
+    closed = {name: built[name].tell([message()], "x", START) for name in ("far", "any")}
+    assert all(isinstance(answer, TryLater) and "does not allow" in answer.why for answer in closed.values())
+    assert {type(built[name]).__name__ for name in ("near", "own")} == {"MailChannel"}
+    assert type(build_all(settings.channels)["far"]).__name__ == "MailChannel"

@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -107,12 +107,17 @@ def _origin(target: Target, url: str) -> tuple[str, str, int]:
         raise Unreachable("the address is not an http:// or https:// URL")
     if any(c.isspace() or not c.isprintable() for c in url):
         raise Unreachable("the address has a space or a control character in it")
-    allowed = target.allowed_hosts
-    if allowed is not None and not any(_matches(parts.hostname, pattern) for pattern in allowed):
+    hosts = target.allowed_hosts
+    if hosts is not None and not allowed(parts.hostname, hosts):
         raise Unreachable(
-            f"this site does not allow alerts to {parts.hostname} (allowed: {', '.join(allowed) or 'none'})"
+            f"this site does not allow alerts to {parts.hostname} (allowed: {', '.join(hosts) or 'none'})"
         )
     return parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80)
+
+
+def allowed(host: str, patterns: Sequence[str]) -> bool:
+    """One of the site's patterns (`chat.example.org`, `*.example.org`) is of this host."""
+    return any(_matches(host.lower(), pattern.lower()) for pattern in patterns)
 
 
 def _matches(host: str, pattern: str) -> bool:

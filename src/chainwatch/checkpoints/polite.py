@@ -1,10 +1,11 @@
-"""Reading as a guest: idle I/O priority for this thread, and a limit on bytes per second."""
+"""Reading as a guest: idle I/O priority for this thread, and a limit on bytes per second, of one task or of the process."""
 
 from __future__ import annotations
 
 import os
 import time
 from contextlib import contextmanager
+from threading import Lock
 from typing import Callable, Iterator, Optional
 
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273, "riscv64": 30, "s390x": 282}
@@ -18,24 +19,48 @@ class Throttle:
 
     def __init__(
         self,
-        rate: Optional[int],
+        rate: Optional[float],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._rate = rate
+        self.rate = rate
         self._clock = clock
         self._sleep = sleep
         self._free = clock()
         """When the bytes so far may have been read at the earliest."""
+        self._lock = Lock()
 
     def __call__(self, count: int) -> None:
-        if not self._rate:
+        if not self.rate:
             return
-        now = self._clock()
-        # Time that was not used is not saved up: a pause must not be followed by a burst.
-        self._free = max(self._free, now) + count / self._rate
-        if self._free > now:
-            self._sleep(self._free - now)
+        with self._lock:
+            now = self._clock()
+            # Time that was not used is not saved up: a pause must not be followed by a burst.
+            free = self._free = max(self._free, now) + count / self.rate
+        if free > now:
+            self._sleep(free - now)
+
+
+_process = Throttle(None)
+
+
+def limit(rate: Optional[float]) -> None:
+    """From now on every reader of checkpoints in this process keeps to so many bytes per second; None: no limit.
+
+    It is the site's budget, so it is one for all threads and tasks, beside whatever a single task is given.
+    """
+    global _process
+    _process = Throttle(rate)
+
+
+def limited() -> bool:
+    """A limit is set for this process."""
+    return _process.rate is not None
+
+
+def spend(count: int) -> None:
+    """Bytes were read; sleeps where the process has a limit and is beyond it."""
+    _process(count)
 
 
 @contextmanager

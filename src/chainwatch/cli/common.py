@@ -63,6 +63,18 @@ def known_chain(store: Store, name: str) -> ChainRecord:
     return record
 
 
+def as_the_site_allows(feature: str | None = None) -> None:
+    """Out, with the site's word, where it has paused every action or forbids this feature."""
+    from chainwatch.config.site import load_site, pause_reason
+
+    site = load_site()
+    contact = f" ({site.contact})" if site.contact else ""
+    if reason := pause_reason():
+        fail(f"the site has paused all actions: {reason}{contact}", REFUSED)
+    if feature is not None and feature in site.forbid:
+        fail(f"this site does not allow it ({feature} is forbidden){contact}", REFUSED)
+
+
 def print_json(value: Any) -> None:
     """JSON on stdout, with datetimes in ISO format."""
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=_plain)

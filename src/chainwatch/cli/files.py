@@ -26,6 +26,7 @@ def quarantine(
 
     Exit codes: 0 moved; 1 no checkpoint there; 3 refused (it is intact, or still being written).
     """
+    common.as_the_site_allows("set_aside")
     where = os.path.abspath(os.path.expanduser(path))
     report = verify(where)
     found = [c for c in report.checkpoints if c.path.rstrip("/") == where.rstrip("/")]
@@ -60,6 +61,7 @@ def restore(
     state: common.State = None,
 ) -> None:
     """Undo what chainwatch moved aside or mended at PATH. Exit codes: 0 undone; 1 nothing to undo; 3 it would overwrite."""
+    common.as_the_site_allows()
     try:
         with common.opened(state) as store:
             Audit(common.state_directory(state)).note(common.now(), "restore", None, path=str(path))

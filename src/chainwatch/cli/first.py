@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from chainwatch.actions.audit import Audit
-from chainwatch.config.models import Chain, Config
+from chainwatch.config.models import Config
+from chainwatch.config.site import load_site, pause_reason
 from chainwatch.evidence.follow import Following
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.clock import SystemClock
@@ -51,19 +52,26 @@ class DirectReaders:
 def submit_first(store: Store, state: Path, record: ChainRecord, backends: Mapping[str, Backend]) -> ChainRecord:
     """Decide and submit. The record that comes back says what happened: `facts["expected"]` has the job id, or the state
     and sentence say why there is none (refused, uncertain, no intact checkpoint)."""
-    settings = Chain.model_validate(record.settings)
+    site = load_site()
+    config = Config(state=state)
+    most = site.submissions_per_hour
+    if most is not None and most < config.submissions_per_hour:
+        config = config.model_copy(update={"submissions_per_hour": most})
     house = House(
         store=store,
         lease=None,
         state=state,
-        config=Config(state=state),
+        config=config,
         backends=backends,
         readers=DirectReaders(),
         clock=SystemClock(),
         audit=Audit(state),
         user=getpass.getuser(),
         uid=os.getuid(),
+        site=site,
+        paused_by_site=pause_reason(),
     )
+    settings = house.settings(record)
     acting = Acting(house)
     now = house.clock.now()
     place = Place(record.name, settings, acting.directory(record, settings))

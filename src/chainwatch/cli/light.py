@@ -100,9 +100,29 @@ def judging_command(
         if len(given.positional) != 1:
             raise Usage(f"{name} takes one path")
         path = given.positional[0]
+        _as_the_site_allows()
         return _patiently(lambda: said(lambda: answer(path, given)), path, given.values)
 
     return said(run)
+
+
+SITE_FILE = "/etc/chainwatch/site.yaml"
+
+
+def _as_the_site_allows() -> None:
+    """On a login node the site's budget for reading holds for a check by hand too; a job reads on its own node.
+
+    Raises ValueError where the site's file cannot be trusted.
+    """
+    if "SLURM_JOB_ID" in os.environ or not os.path.exists(SITE_FILE):
+        return
+    try:
+        from chainwatch.config.site import load_site  # heavy, and not there where only the job side is installed
+    except ImportError:
+        return
+    from chainwatch.checkpoints.polite import limit
+
+    limit(load_site().bytes_per_second)
 
 
 def rule_of(values: Dict[str, str]) -> Optional[Rule]:

@@ -111,6 +111,8 @@ def mode(
     state: common.State = None,
 ) -> None:
     """Let chainwatch act for this chain, or only observe it."""
+    if mode is Mode.ACT:
+        common.as_the_site_allows("act")
     _wish(chain, state, json, lambda store: wishes.mode(store, chain, mode))
 
 

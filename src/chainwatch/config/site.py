@@ -15,7 +15,7 @@ from typing import Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from chainwatch.config.models import Chain, Config, HandOver
+from chainwatch.config.models import Chain, Config
 from chainwatch.config.section import Section
 from chainwatch.config.values import Duration, show_duration
 from chainwatch.config.web import Web
@@ -37,8 +37,9 @@ class Site(Section):
     """Least time between two polls."""
     submissions_per_hour: int | None = Field(default=None, ge=0)
     """Most submissions of one user's daemon in an hour."""
-    storage_mb_per_second: float | None = Field(default=None, gt=0)
-    """Most that checks of checkpoints may read from storage, on average."""
+    storage_mb_per_second: float | None = Field(default=None, ge=1)
+    """Most megabytes in a second that one user's daemon, and each check by hand on a login node, may read from
+    checkpoints. Jobs are not limited: they read on their own nodes."""
     forbid: tuple[Feature, ...] = ()
     """What users may not switch on: `act` (everything only observes), `end_hung_jobs`, `set_aside` (moving damaged
     checkpoints), `pointer` (rewriting pointer files), `tcp` (a port for metrics and page), `buttons` (actions on
@@ -47,6 +48,11 @@ class Site(Section):
     """Hosts that alerts may be sent to, as names or `*.example.org`; by default any."""
     contact: str = ""
     """Whom users ask about these limits; shown with each refusal."""
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """For the readers of checkpoints; None: no limit."""
+        return None if self.storage_mb_per_second is None else self.storage_mb_per_second * 1e6
 
     @property
     def allowed_hosts(self) -> tuple[str, ...] | None:
@@ -116,19 +122,30 @@ def apply(site: Site, config: Config) -> tuple[Config, tuple[str, ...]]:
     return config.model_copy(update=changes), tuple(sentence + contact for sentence in told)
 
 
+def held_back(site: Site, hand_over: str | None) -> str:
+    """Why a chain may only be observed here; empty if it may be acted for. `hand_over`: how its next job learns of the
+    checkpoint."""
+    if "act" in site.forbid:
+        return "this site only lets chainwatch observe"
+    if hand_over in {"set_aside", "pointer"} and hand_over in site.forbid:
+        return f"this site does not allow hand_over {hand_over}; use command or file"
+    return ""
+
+
+def tightened(site: Site, chain: Chain) -> Chain:
+    """The settings of one chain within the site's limits, wherever they come from: also those that a command stored."""
+    if chain.hang.end_job and "end_hung_jobs" in site.forbid:
+        return chain.model_copy(update={"hang": chain.hang.model_copy(update={"end_job": False})})
+    return chain
+
+
 def _chain(site: Site, chain: Chain) -> tuple[Chain, list[str]]:
     told: list[str] = []
-    changes: dict[str, object] = {}
-    hand_over = chain.checkpoints.hand_over if chain.checkpoints else None
-    moves = {HandOver.SET_ASIDE: "set_aside", HandOver.POINTER: "pointer"}
-    forbidden = moves.get(hand_over) if hand_over else None
-    if chain.mode is Mode.ACT and "act" in site.forbid:
-        told.append("it only observes, as this site demands")
-        changes["mode"] = Mode.OBSERVE
-    elif chain.mode is Mode.ACT and forbidden and forbidden in site.forbid:
-        told.append(f"it only observes: hand_over {hand_over} is not allowed here; use command or file")
-        changes["mode"] = Mode.OBSERVE
-    if chain.hang.end_job and "end_hung_jobs" in site.forbid:
+    tight = tightened(site, chain)
+    if tight is not chain:
         told.append("hung jobs are told about, not ended, as this site demands")
-        changes["hang"] = chain.hang.model_copy(update={"end_job": False})
-    return chain.model_copy(update=changes), told
+    hand_over = str(chain.checkpoints.hand_over) if chain.checkpoints else None
+    if chain.mode is Mode.ACT and (why := held_back(site, hand_over)):
+        told.append(f"it only observes: {why}")
+        tight = tight.model_copy(update={"mode": Mode.OBSERVE})
+    return tight, told

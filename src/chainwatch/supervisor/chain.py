@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from chainwatch.config.models import Chain
 from chainwatch.model.chain import ChainState, Desired
 from chainwatch.model.job import JobState, Source
 from chainwatch.store.records import ChainRecord
@@ -46,7 +45,7 @@ class ChainStep:
         if record.released:
             self._doubtful.settle(record, scene, now)  # so that it may be forgotten, and no job of ours is nobody's
             return record
-        settings = Chain.model_validate(record.settings)
+        settings = self.house.settings(record)
         place = Place(record.name, settings, self.acting.directory(record, settings))
         record = self._wishes(record, now)
         record = self._meet(record, scene, now)

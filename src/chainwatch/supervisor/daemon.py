@@ -21,7 +21,7 @@ from chainwatch.actions.audit import Audit
 from chainwatch.alerts import Deliverer, build_all
 from chainwatch.alerts.outbox import routes_of
 from chainwatch.config import Config, ConfigError, load
-from chainwatch.config.site import SiteError, apply, load_site, pause_reason
+from chainwatch.config.site import Site, SiteError, apply, load_site, pause_reason
 from chainwatch.model.clock import SystemClock
 from chainwatch.model.job import Source
 from chainwatch.model.pulse import Board, Pulse
@@ -70,7 +70,8 @@ class Daemon:
         self._clock = SystemClock()
         self._systemd = Systemd()
         self._supervisor: Supervisor | None = None
-        self._hosts: tuple[str, ...] | None = None
+        self._site = Site()
+        self._readers: ProcessReaders | None = None
         self._post: Deliverer | None = None
         self._beside: Companion | None = None
         self._board = Board()
@@ -94,7 +95,7 @@ class Daemon:
         """The configuration, within the site's limits."""
         site = load_site()
         config, told = apply(site, load(self.flags.config, RULES).config)
-        self._hosts = site.allowed_hosts
+        self._site = site
         for sentence in told:
             self.log.warning(sentence)
         return config
@@ -102,7 +103,7 @@ class Daemon:
     @contextmanager
     def _leased(self, store: Store, config: Config) -> Iterator[Supervisor]:
         lease: Lease | None = store.acquire_lease(holder(), LEASE_TTL, self._clock.now())
-        readers = ProcessReaders(self._clock)
+        readers = self._readers = ProcessReaders(self._clock, rate=self._site.bytes_per_second)
         try:
             clusters = self._clusters(store, config)
             clock = WatchedClock(self._clock, self._systemd)
@@ -119,6 +120,7 @@ class Daemon:
                 uid=os.getuid(),
                 say=decisions(),
                 observe_only=self.flags.observe_only,
+                site=self._site,
             )
             rng = random.Random()
             pollers = {n: Poller(b, clock, house.user, config.poll, rng) for n, b in clusters.items()}
@@ -195,11 +197,11 @@ class Daemon:
     def _outfit(self, house: House) -> None:
         """What a configuration brings with it beside the loop; anew after each reload."""
         self._part()
-        channels = build_all(house.config.alerts.channels, self._hosts)
+        channels = build_all(house.config.alerts.channels, self._site.allowed_hosts)
         routes = routes_of(house.store)
         self._post = Deliverer(house.store, channels, house.config.alerts, self._clock, routes=routes)
         if self.flags.companions is not None:
-            self._beside = self.flags.companions(house.config, house.store, self._board, self._hosts)
+            self._beside = self.flags.companions(house.config, house.store, self._board, self._site.allowed_hosts)
 
     def _part(self) -> None:
         beside, self._beside = self._beside, None
@@ -242,7 +244,9 @@ class Daemon:
             if fixed:
                 self.log.error(f"{', '.join(fixed)} cannot change while the daemon runs: restart it; the old one stays")
             else:
-                supervisor.house.config = config
+                supervisor.house.config, supervisor.house.site = config, self._site
+                if self._readers is not None:
+                    self._readers.rate = self._site.bytes_per_second
                 self._outfit(supervisor.house)
                 self.log.info(f"the configuration was read again: {len(config.chains)} chains")
         self._systemd.ready()

@@ -155,7 +155,7 @@ class Ending:
             judged = self._by_what_it_left(record, attempt, scene, now)
             proven = judged is not None and judged[0].verdict is not None and judged[0].verdict.outcome is Outcome.DONE
             if judged is not None and (proven or given_up or not scene.accounting):
-                return self.acting.remember(record, Chain.model_validate(record.settings), *judged, now)
+                return self.acting.remember(record, self.house.settings(record), *judged, now)
         words = f"job {attempt.job.shown_id}: {end.why}; asked again"
         if waited > VANISHED_ALERT:
             with self.house.store.transaction(self.house.lease):
@@ -174,7 +174,7 @@ class Ending:
     ) -> tuple[Attempt, Evidence] | None:
         """Slurm knows the job no more. Its logs and files may still prove that the chain is done."""
         lost = replace(attempt.job, state=JobState.UNKNOWN, raw_state="gone from the controller's memory")
-        settings = Chain.model_validate(record.settings)
+        settings = self.house.settings(record)
         place = Place(record.name, settings, self.acting.directory(record, settings))
         end = ends.Ended(lost, complete=False)
         return judging.judge(self.house, record, settings, place, attempt, end, scene.snapshot, now)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chainwatch.actions.audit import Audit
 from chainwatch.config.models import Chain, Config
+from chainwatch.config.site import Site, held_back, tightened
 from chainwatch.model.chain import Mode
 from chainwatch.model.clock import Clock
 from chainwatch.slurm.backend import Backend
@@ -51,6 +52,8 @@ class House:
     """`--observe`: no chain acts, whatever its mode."""
     paused_by_site: str = ""
     """Why the site stopped all actions (its PAUSE file); empty otherwise."""
+    site: Site = Site()
+    """The site's limits. The configuration is within them already; what commands stored is held to them here."""
     read_script: Callable[[str], bytes] = on_disk
     environment: Callable[[ChainRecord, Chain], tuple[tuple[str, str], ...]] = of_chain
     """The environment of the next sbatch call. Raises `EnvironmentUnusable`."""
@@ -59,15 +62,26 @@ class House:
     def settle(self) -> timedelta:
         return self.config.settle
 
+    def settings(self, record: ChainRecord) -> Chain:
+        """The chain's settings, within the site's limits."""
+        return tightened(self.site, Chain.model_validate(record.settings))
+
+    def held_back_by_site(self, record: ChainRecord) -> str:
+        """Why the site lets nobody act for this chain; empty if it does."""
+        if self.paused_by_site:
+            return f"the site has paused all actions ({self.paused_by_site})"
+        checkpoints = record.settings.get("checkpoints")
+        return held_back(self.site, checkpoints.get("hand_over") if isinstance(checkpoints, Mapping) else None)
+
     def may_act(self, record: ChainRecord) -> bool:
         """Whether anything outside may be changed for this chain."""
-        held_back = self.observe_only or bool(self.paused_by_site) or record.released
+        held_back = self.observe_only or bool(self.held_back_by_site(record)) or record.released
         return record.mode is Mode.ACT and not held_back
 
     def why_not(self, record: ChainRecord) -> str:
         """What keeps `may_act` from it."""
-        if self.paused_by_site:
-            return f"the site has paused all actions ({self.paused_by_site})"
+        if why := self.held_back_by_site(record):
+            return why
         if record.released:
             return "it is not in the configuration any more"
         if self.observe_only:

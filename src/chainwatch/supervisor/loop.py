@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from chainwatch.actions import aside
 from chainwatch.actions.tag import short_instance
 from chainwatch.alerts.message import Kind, body
-from chainwatch.config.models import Chain
 from chainwatch.diagnosis.hang import Watch
 from chainwatch.diagnosis.incidents import Incident, find_cohorts, find_incident
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
@@ -179,7 +178,7 @@ class Supervisor:
     # -- what to ask Slurm for
 
     def _known(self, record: ChainRecord, attempts: Sequence[Attempt]) -> Known:
-        settings = Chain.model_validate(record.settings)
+        settings = self.house.settings(record)
         ids: dict[int, datetime | None] = {a.job.job_id: a.job.attempt.submitted for a in attempts if a.verdict is None}
         last = attempts[-1] if attempts else None
         if last is not None:

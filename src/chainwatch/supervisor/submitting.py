@@ -46,14 +46,17 @@ class Submitting:
     ) -> ChainRecord:
         last = past.attempts[-1] if past.attempts else None
         number = last.number if last else None
-        commanded = self.house.lease is None and not self.house.paused_by_site
+        commanded = self.house.lease is None and not self.house.held_back_by_site(record)
         if not commanded and not self.house.may_act(record):
             sentence = f"would resubmit ({self.house.why_not(record)}): {decision.why}"
+            forbidden = bool(self.house.held_back_by_site(record))
             with self.house.store.transaction(self.house.lease):
                 self.traces.owe(
                     record, f"would:{number}", "warning", f"{record.name}: chainwatch would resubmit", now,
-                    why=decision.why, wants="switch it on, or resubmit it yourself",
-                    command=f"chainwatch mode {record.name} act",
+                    why=decision.why,
+                    wants=f"resubmit it yourself: {self.house.why_not(record)}" if forbidden
+                    else "switch it on, or resubmit it yourself",
+                    command=f"chainwatch explain {record.name}" if forbidden else f"chainwatch mode {record.name} act",
                 )  # fmt: skip
                 return self.traces.decided(record, ChainState.WAITING, decision, number, sentence, now)
         asked = last is not None and over_before(last, record.retried_at)

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from chainwatch.checkpoints.polite import limit
 from chainwatch.evidence.follow import Following
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.clock import Clock
@@ -46,11 +47,15 @@ def _serve(pipe: Connection) -> None:
         os.nice(5)
     except OSError:
         pass
+    limited: float | None = None
     while True:
         try:
-            function, arguments = pipe.recv()
+            function, arguments, rate = pipe.recv()
         except (EOFError, OSError):
             return
+        if rate != limited:
+            limited = rate
+            limit(rate)
         answer: tuple[bool, Any]
         try:
             answer = (True, function(*arguments))
@@ -67,8 +72,10 @@ def _serve(pipe: Connection) -> None:
 class ProcessReaders:
     """`Readers` over worker processes."""
 
-    def __init__(self, clock: Clock, *, patience: float = 2.0) -> None:
-        """`patience`: seconds that one call waits at most; a longer read goes on, and is fetched by asking again."""
+    def __init__(self, clock: Clock, *, patience: float = 2.0, rate: float | None = None) -> None:
+        """`patience`: seconds that one call waits at most; a longer read goes on, and is fetched by asking again.
+        `rate`: bytes of checkpoints that all readers together may read in a second; it may be changed at any time."""
+        self.rate = rate
         self._clock = clock
         self._patience = patience
         self._context = multiprocessing.get_context("forkserver")
@@ -132,7 +139,8 @@ class ProcessReaders:
             worker.key, worker.since = key, self._clock.monotonic()
             worker.deadline = worker.since + deadline.total_seconds()
             try:
-                worker.pipe.send((function, arguments))
+                share = None if self.rate is None else self.rate / MOST_WORKERS
+                worker.pipe.send((function, arguments, share))
             except OSError:
                 self._replace(worker)
                 return Silent("a reader died")

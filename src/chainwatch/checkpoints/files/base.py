@@ -21,6 +21,7 @@ import errno
 import os
 import stat
 
+from chainwatch.checkpoints.polite import spend
 from chainwatch.model.light import NamedTuple
 
 TYPE_CHECKING = False
@@ -36,6 +37,8 @@ QUICK_BYTES = 256 << 20
 QUICK_READS = 2_000_000
 BLOCK = 1 << 18
 """Block of a deep read: flat memory, and a checksum finds it still in the cache of the core."""
+AT_ONCE = 4 << 20
+"""Bytes of one read of metadata: with a limit on the rate, a longer one would look like storage that stands still."""
 _free_buffers: List[memoryview] = []
 """Buffers of deep reads that nobody uses now: a new one for each of a thousand tensors would cost more than it holds."""
 
@@ -120,11 +123,13 @@ class Reader:
         self._reads -= 1
         if self._bytes < 0 or self._reads < 0:
             raise Broken("limit", f"metadata below {human(QUICK_BYTES)}", "more metadata than a checkpoint can have")
-        data = os.pread(self.fd, length, offset)
+        data = os.pread(self.fd, min(length, AT_ONCE), offset)
+        spend(len(data))
         while len(data) < length:
-            more = os.pread(self.fd, length - len(data), offset + len(data))
+            more = os.pread(self.fd, min(length - len(data), AT_ONCE), offset + len(data))
             if not more:
                 raise Broken("truncated", f"{grouped(self.size)} bytes", "the file became shorter while it was read")
+            spend(len(more))
             data += more
         return data
 
@@ -142,6 +147,7 @@ class Reader:
                 count = os.preadv(self.fd, [buffer[: min(BLOCK, end - offset)]], offset)
                 if count <= 0:
                     raise Broken("truncated", f"{grouped(self.size)} bytes", "it became shorter while it was read")
+                spend(count)
                 if self.progress is not None:
                     self.progress(count)
                 yield buffer[:count]
