@@ -18,6 +18,7 @@ from chainwatch.supervisor.clusters import backends
 
 def cancel_live(chain: str, state: Path | None) -> None:
     """scancel the chain's live jobs."""
+    common.as_the_site_allows()
     where = common.state_directory(state)
     with common.opened(where) as store:
         record = common.known_chain(store, chain)
@@ -30,6 +31,7 @@ def cancel_live(chain: str, state: Path | None) -> None:
 
 def hold_pending(chain: str, state: Path | None) -> None:
     """Hold the chain's pending jobs; the daemon releases them when the chain is looked after again."""
+    common.as_the_site_allows()
     where = common.state_directory(state)
     with common.opened(where) as store:
         record = common.known_chain(store, chain)
