@@ -61,7 +61,7 @@ class Cluster:
     def accounting(self, *words: Any, **more: Any) -> Sequence[Job]:
         return []
 
-    def nodes(self, names: Any) -> Sequence[Any]:
+    def nodes(self, names: Any = ()) -> Sequence[Any]:
         return []
 
     def info(self) -> Any:

@@ -19,7 +19,7 @@ COMMANDS = {
     "doctor": ("doctor", _START), "reload": ("reload", _START), "job-side": ("job_side", _START),
     "status": ("status", _LOOK), "history": ("status", _LOOK), "explain": ("status", _LOOK),
     "diagnose": ("diagnose", _LOOK), "nodes": ("files", _LOOK), "metrics": ("metrics", _LOOK), "web": ("web", _LOOK),
-    "runbook": ("runbook", _LOOK), "logs": ("logs", _LOOK),
+    "runbook": ("runbook", _LOOK), "logs": ("logs", _LOOK), "probe": ("probe", _LOOK),
     "pause": ("wishes", _WANT), "resume": ("wishes", _WANT), "stop": ("wishes", _WANT), "retry": ("wishes", _WANT),
     "done": ("wishes", _WANT), "mode": ("wishes", _WANT), "forget": ("wishes", _WANT),
     "quarantine": ("files", _KEEP), "restore": ("files", _KEEP), "backup": ("files", _KEEP),

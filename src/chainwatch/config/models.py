@@ -204,8 +204,28 @@ class Hang(Section):
     """Threshold before the first step."""
     floor: Duration = timedelta(minutes=15)
     """The learned threshold is never below this."""
+    probe: bool = True
+    """Look at a silent job's processes before anybody is told: a short step of chainwatch's own on each of its nodes
+    (`srun --overlap`), at most three an hour. It takes nothing of the job."""
+    stacks: bool = False
+    """Keep what py-spy shows of each rank, too, where it is in the job's environment: `py-spy dump --nonblocking`, in the
+    state directory under `stacks/`."""
     end_job: bool = False
-    """Kept for a later release: in this one a hung job is told and left alone, whatever stands here."""
+    """End a job that hangs, and recover without the node that is to blame: only when it was silent for twice the
+    threshold, and two probes surely name the same node."""
+    signal: Literal["TERM", "INT", "USR1", "USR2", "ABRT", "QUIT", "HUP", "none"] = "TERM"
+    """Sent first to all of the job's processes, so that they leave evidence: `ABRT` makes Python print every stack where
+    PYTHONFAULTHANDLER is set. `none`: it is cancelled at once."""
+    grace: Duration = timedelta(minutes=2)
+    """Time between that signal and scancel."""
+
+    @model_validator(mode="after")
+    def _ends_nothing_unseen(self) -> Self:
+        if self.end_job and not self.probe:
+            raise ValueError(
+                "end_job needs the probe: a job is ended only where a look at its processes names the node"
+            )
+        return self
 
 
 class Caps(Section):

@@ -71,6 +71,8 @@ class IntentKind(StrEnum):
 
     SUBMIT = "submit"
     CANCEL = "cancel"
+    END = "end"
+    """A running job that hangs: a signal, then a cancellation."""
     HOLD = "hold"
     RELEASE = "release"
     REQUEUE = "requeue"

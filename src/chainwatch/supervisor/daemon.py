@@ -33,6 +33,7 @@ from chainwatch.supervisor.house import House
 from chainwatch.supervisor.logging import SignOfLife, decisions
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.poll import Poller
+from chainwatch.supervisor.probes import ThreadedProbes
 from chainwatch.supervisor.pulsing import Companion, Companions, Pulsing
 from chainwatch.supervisor.rules import RULES
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
@@ -121,6 +122,7 @@ class Daemon:
                 say=decisions(),
                 observe_only=self.flags.observe_only,
                 site=self._site,
+                probes=ThreadedProbes(clusters),
             )
             rng = random.Random()
             pollers = {n: Poller(b, clock, house.user, config.poll, rng) for n, b in clusters.items()}

@@ -8,6 +8,7 @@ from chainwatch.actions import submit as submission
 from chainwatch.model.chain import Desired
 from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus
 from chainwatch.supervisor.acting import Acting
+from chainwatch.supervisor.hanging import Hanging
 from chainwatch.supervisor.scene import Scene
 
 
@@ -18,11 +19,15 @@ class Doubtful:
         self.house = acting.house
         self.acting = acting
         self.traces = acting.traces
+        self._hanging = Hanging(acting.traces)
 
     def settle(self, record: ChainRecord, scene: Scene, now: datetime) -> str | None:
         """Close what can be closed; the reason why one stays open, or None."""
         waiting = None
         for intent in self.house.store.open_intents(record.name):
+            if intent.kind is IntentKind.END:
+                self._hanging.settle(record, intent, scene, now)  # else it is gone on with
+                continue
             if intent.kind is not IntentKind.SUBMIT:
                 self.house.store.close_intent(
                     self.house.lease, intent, IntentStatus.ABANDONED, now, note="interrupted; decided anew"

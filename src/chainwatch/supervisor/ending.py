@@ -38,7 +38,7 @@ class Ending:
 
     def nobody_runs(self, record: ChainRecord, now: datetime) -> ChainRecord:
         """What was measured of the attempt that ran is over; the pace that was learned stays."""
-        stale = {"watch", "hang", "rate", "step_at", "phase"} & set(record.facts)
+        stale = {"watch", "hang", "probes", "cancelled_at", "rate", "step_at", "phase"} & set(record.facts)
         if not stale:
             return record
         facts = dict(record.facts)

@@ -16,6 +16,7 @@ from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Lease
 from chainwatch.supervisor.environments import of_chain
+from chainwatch.supervisor.probes import Probes
 from chainwatch.supervisor.readers import Readers
 
 Say = Callable[[str, ChainRecord, Mapping[str, object]], None]
@@ -57,6 +58,8 @@ class House:
     read_script: Callable[[str], bytes] = on_disk
     environment: Callable[[ChainRecord, Chain], tuple[tuple[str, str], ...]] = of_chain
     """The environment of the next sbatch call. Raises `EnvironmentUnusable`."""
+    probes: Probes | None = None
+    """Looks at the processes of jobs that fell silent; None: nobody does."""
 
     @property
     def settle(self) -> timedelta:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from chainwatch.config.models import Chain
 from chainwatch.diagnosis import diagnose
@@ -75,9 +76,8 @@ def judge(
         checkpoints=seen,
         resumed_from=attempt.resumed_from,
         end_records=left.end_records,
-        ended_by_us=str(record.facts.get("ended_by_us", {}).get(str(job.attempt), ""))
-        if isinstance(record.facts.get("ended_by_us"), dict)
-        else "",
+        ended_by_us=str(_fact(record, "ended_by_us", job) or ""),
+        suspects=tuple(_fact(record, "suspects", job) or ()),
         first_seen_step=attempt.step_before,
         chain_user=house.user,
         user_uid=house.uid,
@@ -113,6 +113,12 @@ def judge(
 def _submitted(attempt: Attempt, then: str, now: str) -> str:
     """What was noted when we submitted it: the script may have been edited since. Else what the script says now."""
     return then if attempt.ours and attempt.script_digest else now or then
+
+
+def _fact(record: ChainRecord, name: str, job: Job) -> Any:
+    """What the record's fact says of this attempt."""
+    by_attempt = record.facts.get(name)
+    return by_attempt.get(str(job.attempt)) if isinstance(by_attempt, dict) else None
 
 
 def _closed(state: JobState) -> JobState:

@@ -7,13 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from chainwatch.config.models import Chain
-from chainwatch.model.chain import ChainState, Desired
+from chainwatch.model.chain import ChainState, Desired, EndJob, LeaveAlone
 from chainwatch.model.job import Job, JobState
 from chainwatch.recovery import needs_person
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor import tracking, watching
+from chainwatch.supervisor import probing, tracking, watching
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.closing import Closing
+from chainwatch.supervisor.hanging import Hanging
+from chainwatch.supervisor.probing import Inquiry, Probing
 from chainwatch.supervisor.readers import Place, Silent
 from chainwatch.supervisor.scene import Scene, ours
 
@@ -26,6 +28,8 @@ class Living:
         self.acting = acting
         self.traces = acting.traces
         self._closing = closing
+        self._probing = Probing(acting.house)
+        self._hanging = Hanging(acting.traces)
 
     def look_after(
         self,
@@ -69,14 +73,25 @@ class Living:
         if report is not None and report.newest_intact is not None and report.newest_intact.step is not None:
             changes["saved_step"] = report.newest_intact.step
         seen = watching.look(record, settings, job, progress, scene.watches, now, self.house.config.poll)
+        alone = None if seen.together else seen.silence
+        inquiry = self._probing.inquire(record, settings, job, alone, now)
+        decision = self._hanging.decide(record, settings, job, alone, inquiry.book) if alone else None
         with self.house.store.transaction(self.house.lease):
-            changes["facts"] = {**watching.tell(self.traces, record, job, seen, now), **looked}
+            facts = watching.tell(self.traces, record, job, seen, now, _looked(inquiry, decision))
+            changes["facts"] = {**facts, **looked, probing.FACT: inquiry.book.as_dict()}
             tracking.progress(self.house.store, record.name, progress, now)
             tracking.report(self.house.store, record.name, report)
             record = self.house.store.update_chain(record.name, **changes)
+        if inquiry.begin:
+            self._probing.begin(record, settings, job, now)
         words = f"job {job.shown_id} is {job.state.lower()}"
         if seen.silence is not None:
             words += ", and fell silent with others" if seen.together else ", and seems to hang"
+        if alone is not None and inquiry.book.findings:
+            words += f": {inquiry.book.findings[-1].sentence}"
+        ends = self._hanging.step(record, job, decision, now)
+        if ends:
+            words = f"job {job.shown_id} {ends}"
         if job.preempted_at is not None:
             words = f"job {job.shown_id} is being preempted"
         return self.traces.state(record, ChainState.RUNNING, words, now)
@@ -118,6 +133,15 @@ class Living:
                     why="two writers can damage every checkpoint; chainwatch never cancels a running job for it",
                     wants="cancel one of them", command=f"scancel {on_nodes[-1].shown_id}",
                 )  # fmt: skip
+
+
+def _looked(inquiry: Inquiry, decision: EndJob | LeaveAlone | None) -> watching.Looked:
+    """What the alert of a silence says of the look at the job's processes."""
+    findings = inquiry.book.findings
+    saw = findings[-1].sentence if findings else ""
+    why = decision.why if isinstance(decision, LeaveAlone) else "it is ended"
+    did = f"looked at its processes; {why}" if findings else f"nothing: {why}"
+    return watching.Looked(saw, did, inquiry.waits)
 
 
 def _one_array(live: Sequence[Job]) -> bool:

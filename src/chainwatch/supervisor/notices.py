@@ -23,6 +23,8 @@ _KINDS = {
     "incident": Kind.INCIDENT,
     "cohort": Kind.PERSON,
     "hang": Kind.HANG,
+    "hung": Kind.HANG,
+    "hung-refused": Kind.PERSON,
     "nan": Kind.PERSON,
     "blind": Kind.BLIND,
 }

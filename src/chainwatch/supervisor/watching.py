@@ -1,6 +1,6 @@
-"""Looking after a running attempt's life: the watch of each poll, the alert when it falls silent, and its end.
+"""Looking after a running attempt's life: the watch of each poll, and the alert when it falls silent.
 
-Alert only: nothing here ends a job.
+Nothing here ends a job: see `hanging`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,19 @@ def look(
     return Seen(facts, silence, together)
 
 
-def tell(traces: Traces, record: ChainRecord, job: Job, seen: Seen, now: datetime) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look at a silent job's processes adds to the alert."""
+
+    saw: str = ""
+    did: str = "nothing: the job is left alone"
+    waits: bool = False
+    """A look is under way: its result is told with the silence."""
+
+
+def tell(
+    traces: Traces, record: ChainRecord, job: Job, seen: Seen, now: datetime, looked: Looked = Looked()
+) -> dict[str, Any]:
     """Owe the alert of a silence, or take it back when life returned. In the caller's transaction; returns the facts."""
     facts = dict(seen.facts)
     silence = seen.silence
@@ -102,9 +114,11 @@ def tell(traces: Traces, record: ChainRecord, job: Job, seen: Seen, now: datetim
             now,
         )  # fmt: skip
         return facts
+    if looked.waits:
+        return facts
     traces.owe(
         record, f"hang:{job.attempt}", "critical", f"{record.name}: job {job.shown_id} seems to hang", now,
-        why=silence.sentence, did="nothing: the job is left alone",
+        what=looked.saw, why=silence.sentence, did=looked.did,
         wants=f"look at its processes; if it hangs, end it (scancel {job.shown_id}), then let the chain go on",
         command=f"chainwatch retry {record.name}",
     )  # fmt: skip
