@@ -42,6 +42,7 @@ class Slurm:
             "qos": "normal|cluster|00:00:00\nextra|requeue|00:02:00\n",
             "assoc": "acct||500\n",
             "squeue": "",
+            "partition": "PartitionName=gpu Default=YES GraceTime=30 PreemptMode=CANCEL\nPartitionName=cpu GraceTime=0\n",
         }
 
     def __call__(self, program: str, *arguments: str) -> Reply:
@@ -75,7 +76,7 @@ def patient(slurm: Slurm, config: Config | None, root: Path | None = None) -> Pa
 def test_no_check_breaks_and_a_healthy_cluster_has_no_problem(config: Config) -> None:
     findings = found(patient(Slurm(), config))
     assert "Slurm 24.11.5 on cluster c1" in findings["version"].what
-    assert "extra 00:02:00" in findings["preemption"].what
+    assert "partition gpu: cancel, grace 30s" in findings["preemption"].what
     broken = [f.what for f in findings.values() if "broke with" in f.what]
     assert broken == []
     trouble = {f.code for f in findings.values() if f.level is Level.PROBLEM}
@@ -128,7 +129,30 @@ def test_limits_are_weighed_against_the_chains(config: Config) -> None:
 def test_a_preemption_without_grace_is_advice(config: Config) -> None:
     slurm = Slurm()
     slurm.answers["qos"] = "normal|cluster|00:00:00\n"
-    assert "no_grace" in found(patient(slurm, config))
+    assert "partition gpu: cancel, grace 30s" in found(patient(slurm, config))["preemption"].what
+    slurm.answers["partition"] = None
+    full = config.model_dump(mode="json", by_alias=True)
+    full["chains"]["run-a"]["sbatch"] = ["-q", "normal"]
+    assert "QOS normal has no GraceTime" in found(patient(slurm, Config.model_validate(full)))["no_grace"].what
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--qos=extra"], "QOS extra: requeue, grace 2m"),
+        (["--qos=normal", "-p", "cpu"], "partition cpu: no grace"),
+        (["--partition=gpu,cpu"], "partition gpu: cancel, grace 30s"),
+        ([], "partition gpu: cancel, grace 30s"),
+    ],
+)
+def test_preemption_is_told_of_the_qos_and_partition_that_a_chain_uses(
+    config: Config, options: list[str], told: str
+) -> None:
+    full = config.model_dump(mode="json", by_alias=True)
+    full["chains"]["run-a"]["sbatch"] = options
+    findings = found(patient(Slurm(), Config.model_validate(full)))
+    assert told in findings["preemption"].what
+    assert ("no_grace" in findings) is ("no grace" in told)
 
 
 def test_the_machine_is_examined(config: Config, tmp_path: Path) -> None:
@@ -142,7 +166,6 @@ def test_the_machine_is_examined(config: Config, tmp_path: Path) -> None:
     assert findings["lingering"].mend.startswith("loginctl enable-linger")
     assert findings["kill_at_logout"].level is Level.PROBLEM
     assert "nfs4" in findings["state_on_network"].what
-    assert findings["kerberos"].level in {Level.PROBLEM, Level.ADVICE}
     (root / "var/lib/systemd/linger").mkdir(parents=True)
     (root / "var/lib/systemd/linger/alice").touch()
     assert "lingering" not in found(patient(Slurm(), config, root))

@@ -10,12 +10,18 @@ from typing import Annotated
 import typer
 
 from chainwatch.alerts.text import clean
+from chainwatch.cli import common
 from chainwatch.doctor.finding import Level
+from chainwatch.doctor.lint import Site
 from chainwatch.doctor.lint import lint as findings_of
 
 
 def lint(
     script: Annotated[Path, typer.Argument(help="The batch script.")],
+    chain: Annotated[
+        str | None, typer.Option("--chain", help="A chain that runs it: its saves are weighed against its failures.")
+    ] = None,
+    state: common.State = None,
     as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
 ) -> None:
     """Find known gaps of a batch script. It is read, never run.
@@ -27,7 +33,7 @@ def lint(
     except OSError as error:
         typer.echo(f"cannot read {script}: {error.strerror}", err=True)
         raise typer.Exit(2) from None
-    found = findings_of(text)
+    found = findings_of(text, _site(chain, state))
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
     elif not found:
@@ -39,3 +45,15 @@ def lint(
             typer.echo(f"    why:  {finding.why}\n    mend: {finding.mend}")
     if any(finding.level is Level.PROBLEM for finding in found):
         raise typer.Exit(1)
+
+
+def _site(chain: str | None, state: Path | None) -> Site:
+    if chain is None:
+        return Site()
+    from chainwatch.doctor.past import of_chain
+
+    with common.opened(state) as store:
+        common.known_chain(store, chain)
+        past = of_chain(store, chain)
+    assert past is not None, "the chain is known"
+    return Site(between_failures=past.between_failures, save_every=past.save_every, save_takes=past.save_takes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from chainwatch.doctor import cluster, machine, setup
+from chainwatch.doctor import cluster, machine, preemption, quota, setup, tickets
 from chainwatch.doctor.asking import Patient
 from chainwatch.doctor.finding import Finding, Level
 
@@ -13,13 +13,14 @@ CHECKS: tuple[Check, ...] = (
     cluster.tools,
     cluster.controller,
     cluster.accounting,
-    cluster.preemption,
+    preemption.preemption,
     cluster.requeue,
     cluster.timers,
     cluster.bad_exit,
     cluster.limits,
     machine.file_systems,
-    machine.tickets,
+    quota.quotas,
+    tickets.tickets,
     machine.lingering,
     machine.login_nodes,
     machine.sendmail,

@@ -89,31 +89,6 @@ def accounting(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def preemption(patient: Patient) -> Iterator[Finding]:
-    """What preemption does, and how much time it leaves."""
-    mode = patient.slurm.get("PreemptMode", "")
-    if not patient.slurm:
-        return
-    if mode in {"", "OFF"}:
-        yield Finding("preemption", Level.OK, "jobs are not preempted here (PreemptMode=OFF)")
-        return
-    try:
-        text = patient.ask("sacctmgr", "-n", "-P", "show", "qos", "format=Name,PreemptMode,GraceTime").text
-        graces = {row.split("|")[0]: row.split("|")[2] for row in text.splitlines() if row.count("|") >= 2}
-    except NoInformation:
-        graces = {}
-    told = ", ".join(f"{name} {grace}" for name, grace in graces.items() if grace not in {"", "00:00:00"})
-    yield Finding("preemption", Level.OK, f"PreemptMode={mode}; grace times by QOS: {told or 'none'}")
-    if graces and not told:
-        yield Finding(
-            "no_grace",
-            Level.ADVICE,
-            "no QOS has a GraceTime",
-            "A preempted job is killed within KillWait, often while it saves.",
-            "Save often, keep several checkpoints, and ask the site for a GraceTime.",
-        )
-
-
 def requeue(patient: Patient) -> Iterator[Finding]:
     """JobRequeue and JobFileAppend."""
     if patient.slurm.get("JobRequeue") == "1" and patient.slurm.get("JobFileAppend") == "0":

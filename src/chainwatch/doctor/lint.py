@@ -310,22 +310,33 @@ def exit_code_lost(script: Script, _: Site) -> Iterator[Finding]:
 
 
 def save_interval(_: Script, site: Site) -> Iterator[Finding]:
-    """Young 1974: the interval that loses least is sqrt(2 · save time · mean time between failures)."""
-    if not (site.between_failures and site.save_takes and site.save_every):
+    """Young 1974: the interval that loses least is sqrt(2 · save time · mean time between failures); of an interval half
+    is lost at each end."""
+    if not (site.between_failures and site.save_every):
         return
-    best = timedelta(seconds=math.sqrt(2 * site.save_takes.total_seconds() * site.between_failures.total_seconds()))
+    takes = site.save_takes or timedelta(minutes=1)
+    best = timedelta(seconds=math.sqrt(2 * takes.total_seconds() * site.between_failures.total_seconds()))
+    share = site.save_every / site.between_failures / 2
     ratio = site.save_every / best
-    if 0.5 <= ratio <= 2:
+    if 0.5 <= ratio <= 2 or (site.save_takes is None and (ratio < 1 or share < 0.05)):
         return
-    often, seldom = "more often" if ratio > 1 else "less often", show_duration(site.save_every)
+    often = "more often" if ratio > 1 else "less often"
+    known = "With saves of" if site.save_takes else "If a save takes"
     yield Finding(
         "save_interval",
         Level.ADVICE,
-        f"it saves every {seldom}, and its jobs end every {show_duration(site.between_failures)}",
-        f"With saves of {show_duration(site.save_takes)} the least time is lost by saving every "
-        f"{show_duration(timedelta(seconds=round(best.total_seconds())))}.",
+        f"it saves every {_about(site.save_every)}, and its jobs end every {_about(site.between_failures)}"
+        + (f": about {min(share, 1):.0%} of the training is lost" if ratio > 1 else ""),
+        f"{known} {_about(takes)} the least time is lost by saving every {_about(best)}.",
         f"Save {often}.",
     )
+
+
+def _about(span: timedelta) -> str:
+    """To two units: nobody sets a save to the second."""
+    seconds = round(span.total_seconds())
+    unit = 3600 if seconds >= 2 * 86400 else 60 if seconds >= 600 else 1
+    return show_duration(timedelta(seconds=max(1, round(seconds / unit)) * unit))
 
 
 RULES: tuple[Callable[[Script, Site], Iterator[Finding]], ...] = (

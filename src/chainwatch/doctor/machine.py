@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,28 +85,6 @@ def _judged(
         )
 
 
-def tickets(patient: Patient) -> Iterator[Finding]:
-    """Kerberos: a home that needs a ticket is gone when it expires."""
-    mountinfo = patient.root / "proc/self/mountinfo"
-    kind = filesystem_type(patient.home, mountinfo)
-    secured = any("sec=krb5" in line and f" {kind} " in line for line in _read(mountinfo).splitlines())
-    needs = kind in {"afs", "auristorfs"} or (kind.startswith("nfs") and secured)
-    if not needs:
-        return
-    try:
-        done = subprocess.run(["klist", "-s"], timeout=10, check=False, capture_output=True)
-        valid: bool | None = done.returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        valid = None
-    yield Finding(
-        "kerberos",
-        Level.ADVICE if valid else Level.PROBLEM,
-        "the home directory needs a Kerberos ticket" + ("" if valid else ", and there is no valid one"),
-        "When the ticket expires the daemon loses its scripts, its configuration and its state.",
-        "Keep the state elsewhere (state:), or run the daemon under k5start or with a keytab.",
-    )
-
-
 def lingering(patient: Patient) -> Iterator[Finding]:
     """logind(5): a user's services end at logout unless they linger; KillUserProcesses ends all else."""
     linger = patient.root / "var/lib/systemd/linger"
@@ -122,8 +99,7 @@ def lingering(patient: Patient) -> Iterator[Finding]:
             "A daemon under systemctl --user stops with your last session.",
             "loginctl enable-linger; where the site forbids it, use the timer, scrontab or the system unit.",
         )
-    text = _read(patient.root / "etc/systemd/logind.conf")
-    if re.search(r"(?mi)^\s*KillUserProcesses\s*=\s*(yes|true|1|on)", text):
+    if _killed_at_logout(patient):
         yield Finding(
             "kill_at_logout",
             Level.PROBLEM,
@@ -131,6 +107,22 @@ def lingering(patient: Patient) -> Iterator[Finding]:
             "A daemon in tmux or under nohup dies with your session.",
             "Use the system unit, a lingering user unit, or scrontab.",
         )
+
+
+def _killed_at_logout(patient: Patient) -> bool:
+    """logind.conf(5): what stands in a later file wins; KillExcludeUsers and KillOnlyUsers narrow it."""
+    root = patient.root
+    files = [root / "etc/systemd/logind.conf"]
+    drop_ins = {
+        path.name: path for where in ("usr/lib", "etc") for path in root.glob(f"{where}/systemd/logind.conf.d/*.conf")
+    }
+    settings: dict[str, str] = {}
+    for file in [*files, *(drop_ins[name] for name in sorted(drop_ins))]:
+        settings |= {m[1]: m[2].strip() for m in re.finditer(r"(?m)^\s*(Kill\w+)\s*=(.*)$", _read(file))}
+    if settings.get("KillUserProcesses", "no").lower() not in {"yes", "true", "1", "on"}:
+        return False
+    only = settings.get("KillOnlyUsers", "").split()
+    return patient.user not in settings.get("KillExcludeUsers", "root").split() and (not only or patient.user in only)
 
 
 def login_nodes(patient: Patient) -> Iterator[Finding]:

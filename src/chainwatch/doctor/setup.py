@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from chainwatch.config.alerts import WebChannel
@@ -13,6 +15,8 @@ from chainwatch.config.site import PAUSE_FILE, SITE_FILE, SiteError, apply, load
 from chainwatch.doctor.asking import Patient
 from chainwatch.doctor.finding import Finding, Level
 from chainwatch.doctor.lint import Site, lint
+from chainwatch.doctor.past import Past, of_chain
+from chainwatch.doctor.preemption import rules
 from chainwatch.slurm import NoInformation
 from chainwatch.store import StoreError, open_store
 
@@ -21,10 +25,11 @@ def scripts(patient: Patient) -> Iterator[Finding]:
     """`lint` of every configured script, told what the site sets already; each script once."""
     if patient.config is None:
         return
-    site = site_of(patient)
-    for batch in dict.fromkeys(chain.batch for chain in patient.config.chains.values()):
+    past = _past(patient)
+    known = rules(patient) if patient.slurm else None
+    for batch, (name, chain) in {c.batch: (n, c) for n, c in reversed(patient.config.chains.items())}.items():
         try:
-            found = lint(batch.read_text("utf-8", "replace"), site)
+            text = batch.read_text("utf-8", "replace")
         except OSError as error:
             yield Finding(
                 "script",
@@ -34,6 +39,10 @@ def scripts(patient: Patient) -> Iterator[Finding]:
                 "Name an existing script with batch:.",
             )
             continue
+        preempted = known.of(chain, text) if known else None
+        site = site_of(patient, past.get(name), preempted[1].grace if preempted else None)
+        found = lint(text, site)
+        yield from (replace(f, what=f"{name}: {f.what}", line=None) for f in found if f.code == "save_interval")
         problems = [finding for finding in found if finding.level is Level.PROBLEM]
         if problems:
             yield Finding(
@@ -48,10 +57,27 @@ def scripts(patient: Patient) -> Iterator[Finding]:
             yield Finding("script", Level.OK, f"{batch} has no known gap")
 
 
-def site_of(patient: Patient) -> Site:
-    """What slurm.conf settles for the lint."""
-    slurm = patient.slurm
+def _past(patient: Patient) -> dict[str, Past]:
+    """What the state remembers of each configured chain; nothing where there is none yet."""
+    assert patient.config is not None, "asked only with a configuration"
+    try:
+        store = open_store(patient.config.state, patient.config.database, create=False)
+    except StoreError:
+        return {}
+    try:
+        return {name: past for name in patient.config.chains if (past := of_chain(store, name)) is not None}
+    finally:
+        store.close()
+
+
+def site_of(patient: Patient, past: Past | None, grace: timedelta | None) -> Site:
+    """What slurm.conf settles for the lint, what preemption leaves to the job, and what its past says."""
+    slurm, past = patient.slurm, past or Past()
     return Site(
+        grace=grace or None,
+        between_failures=past.between_failures,
+        save_every=past.save_every,
+        save_takes=past.save_takes,
         kill_on_bad_exit=None if "KillOnBadExit" not in slurm else slurm["KillOnBadExit"] == "1",
         requeue=None if "JobRequeue" not in slurm else slurm["JobRequeue"] == "1",
     )
