@@ -71,9 +71,9 @@ def submit_first(store: Store, state: Path, record: ChainRecord, backends: Mappi
         site=site,
         paused_by_site=pause_reason(),
     )
-    settings = house.settings(record)
     acting = Acting(house)
     now = house.clock.now()
+    settings = house.settings(record)
     place = Place(record.name, settings, acting.directory(record, settings))
     return acting.decide_and_act(record, settings, place, of(house, record, now), (), now)
 

@@ -19,6 +19,7 @@ from chainwatch.cli import common
 from chainwatch.cli.first import captured_environment, captured_umask, submit_first
 from chainwatch.config import load
 from chainwatch.config.models import Chain, Config, Slurm
+from chainwatch.config.values import expand_path
 from chainwatch.model.chain import Desired
 from chainwatch.model.job import Job
 from chainwatch.slurm.backend import Backend, NoInformation
@@ -289,7 +290,7 @@ def _chain(
         "mode": own.get("cw-mode", "act"),
     }
     if "cw-checkpoints" in own:
-        where: dict[str, Any] = {"directory": os.path.join(base, os.path.expanduser(own["cw-checkpoints"]))}
+        where: dict[str, Any] = {"directory": os.path.join(base, expand_path(own["cw-checkpoints"]))}
         if "cw-hand-over" in own:
             where["hand_over"] = own["cw-hand-over"]
         settings["checkpoints"] = where
@@ -300,7 +301,7 @@ def _chain(
         rules["mark"] = own["cw-done-mark"]
     if rules:
         settings["done"] = rules
-    return Chain.model_validate(settings)
+    return Chain.stored(settings)
 
 
 def _one_chain_a_task(store: Store, record: ChainRecord, array: str, job_id: int) -> None:

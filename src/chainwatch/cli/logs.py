@@ -77,7 +77,7 @@ def ending(attempt: Attempt) -> str:
 
 
 def _paths(record: ChainRecord, attempt: Attempt) -> list[str]:
-    settings = Chain.model_validate(record.settings)
+    settings = Chain.stored(record.settings)
     directory = str(settings.directory or record.facts.get("directory") or attempt.job.directory)
     return log_files(Place(record.name, settings, directory), attempt.job)
 

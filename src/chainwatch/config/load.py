@@ -16,6 +16,7 @@ from chainwatch.config import shape, sweep
 from chainwatch.config.document import ConfigError, Problem, Tree, read
 from chainwatch.config.explain import explained
 from chainwatch.config.models import Chain, Config
+from chainwatch.config.values import literal_path
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """A chain's name: safe in file names, job names, comments and metrics."""
@@ -90,6 +91,7 @@ class _File:
 
     def __init__(self, file: Path, problems: list[Problem]) -> None:
         self._folder = file.parent
+        self._base = literal_path(file.parent)
         self._problems = problems
 
     def expanded(self, tree: Tree) -> Tree:
@@ -97,7 +99,7 @@ class _File:
         top: dict[str, Tree] = dict(tree.value)
         defaults = self._mapping(top.pop("defaults", None))
         chains = self._mapping(top.pop("chains", None))
-        whole = _absolute(tree.with_value(top), Config, self._folder)
+        whole = _absolute(tree.with_value(top), Config, self._base)
         made: dict[str, Tree] = {}
         for name, chain in chains.value.items() if chains else ():
             mapping = self._mapping(chain)
@@ -130,17 +132,17 @@ class _File:
     def _chain(self, settings: Tree) -> Tree:
         """A chain with absolute paths: its directory is that of the file unless it says otherwise."""
         parts = dict(settings.value)
-        directory = parts.pop("directory", None) or settings.with_value(str(self._folder))
-        directory = _absolute(directory, Path, self._folder)
+        directory = parts.pop("directory", None) or settings.with_value(self._base)
+        directory = _absolute(directory, Path, self._base)
         inner = parts.pop("checkpoints", None)
-        whole = _absolute(settings.with_value(parts), Chain, self._folder)
+        whole = _absolute(settings.with_value(parts), Chain, self._base)
         whole.value["directory"] = directory
         if inner is not None:
-            base = directory.value if isinstance(directory.value, str) else str(self._folder)
-            whole.value["checkpoints"] = _absolute(inner, Chain.model_fields["checkpoints"].annotation, Path(base))
+            base = directory.value if isinstance(directory.value, str) else self._base
+            whole.value["checkpoints"] = _absolute(inner, Chain.model_fields["checkpoints"].annotation, base)
         environment = parts.get("environment")
         if environment is not None and environment.value not in ("captured", "login", "clean"):
-            whole.value["environment"] = _absolute(environment, Path, self._folder)
+            whole.value["environment"] = _absolute(environment, Path, self._base)
         return whole
 
 
@@ -165,8 +167,9 @@ def _long(tree: Tree, annotation: Any) -> Tree:
     return tree.with_value({key: tree})
 
 
-def _absolute(tree: Tree, annotation: Any, folder: Path) -> Tree:
-    """The tree with each relative path in it taken from `folder`. `~` and `$VARIABLES` are left to the models."""
+def _absolute(tree: Tree, annotation: Any, folder: str) -> Tree:
+    """The tree with each relative path in it taken from `folder` (as a configuration writes it). `~` and `$VARIABLES`
+    are left to the models."""
     if annotation is None:
         return tree
     tree = _long(tree, annotation)
@@ -176,9 +179,9 @@ def _absolute(tree: Tree, annotation: Any, folder: Path) -> Tree:
         )
     if not isinstance(tree.value, str) or not shape.is_path(annotation) or not tree.value.strip():
         return tree
-    if tree.value.startswith(("~", "$")) or "://" in tree.value or tree.value in _words(annotation):
+    if re.match(r"~|\$(?!\$)", tree.value) or "://" in tree.value or tree.value in _words(annotation):
         return tree
-    path = tree.with_value(os.path.normpath(folder / tree.value))
+    path = tree.with_value(os.path.normpath(os.path.join(folder, tree.value)))
     path.word = tree.word
     return path
 

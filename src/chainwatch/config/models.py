@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from chainwatch.config.alerts import Alerts
 from chainwatch.config.section import Section
 from chainwatch.config.values import (
+    STORED,
     Duration,
     ExpandedPath,
     ExpandedText,
@@ -254,7 +256,7 @@ class Chain(Section):
     """Working directory of the job; by default that of the configuration file."""
     cluster: str | None = None
     """Name of the cluster; by default the one that Slurm's configuration names."""
-    environment: str = "captured"
+    environment: ExpandedText = "captured"
     """The job's environment: `captured` (when first submitted), `login`, `clean`, or the path of a NAME=value file."""
     script: Literal["live", "pinned"] = "live"
     """`live`: each submission uses the script as it is, and an edit is announced. `pinned`: the first one, kept."""
@@ -276,6 +278,11 @@ class Chain(Section):
     """Names of the channels that hear of this chain; by default all."""
     template: str | None = None
     """Chains of one template form a cohort: a failure that three of them share stops all. By default the script."""
+
+    @classmethod
+    def stored(cls, settings: Mapping[str, Any]) -> Self:
+        """From what `model_dump(mode="json")` gave once: its paths were expanded then, and a dollar is a dollar."""
+        return cls.model_validate(settings, context=STORED)
 
     @model_validator(mode="after")
     def _fixed_hand_over_needs_no_requeue(self) -> Self:

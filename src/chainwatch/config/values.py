@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 _UNITS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 """Milliseconds, the largest unit first."""
@@ -46,11 +46,15 @@ def show_duration(value: timedelta) -> str:
     return out or "0s"
 
 
+STORED = {"stored": True}
+"""Validation context for what was a configuration once, and was read and expanded then."""
+
+
 def expand_path(value: Any) -> Any:
-    """`~` and `$VARIABLES` expanded; an unset variable is an error rather than a path with a dollar in it."""
+    """`~` and `$VARIABLES` expanded, `$$` a dollar; an unset variable is an error rather than a path with a dollar."""
     if not isinstance(value, (str, os.PathLike)):
         return value
-    text = re.sub(r"\$(?:\{(\w+)\}|(\w+))", _variable, os.fspath(value))
+    text = re.sub(r"\$(?:(\$)|\{(\w+)\}|(\w+))", _variable, os.fspath(value))
     if text.startswith("~"):
         home = os.path.expanduser(text)
         if home == text:
@@ -67,8 +71,19 @@ def expand_path(value: Any) -> Any:
     return text
 
 
+def literal_path(path: str | os.PathLike[str]) -> str:
+    """The path as a configuration would have to write it: nothing in it is expanded."""
+    return os.fspath(path).replace("$", "$$")
+
+
+def _expanded_once(value: Any, info: ValidationInfo) -> Any:
+    return value if info.context == STORED else expand_path(value)
+
+
 def _variable(match: re.Match[str]) -> str:
-    name = match[1] or match[2]
+    if match[1]:
+        return "$"
+    name = match[2] or match[3]
     try:
         return os.environ[name]
     except KeyError:
@@ -132,8 +147,8 @@ Moment = Annotated[
     AfterValidator(_moment),
     WithJsonSchema({"type": "string", "examples": ["2026-09-01", "2026-09-01T18:00+02:00"]}),
 ]
-ExpandedPath = Annotated[Path, BeforeValidator(expand_path)]
-ExpandedText = Annotated[str, BeforeValidator(expand_path)]
+ExpandedPath = Annotated[Path, BeforeValidator(_expanded_once)]
+ExpandedText = Annotated[str, BeforeValidator(_expanded_once)]
 """A path pattern (glob, or with Slurm's `%j`), expanded but not made a Path: a trailing slash or `**` stays."""
 Pattern = Annotated[str, AfterValidator(_pattern)]
 StepPattern = Annotated[str, AfterValidator(_step_pattern)]

@@ -162,7 +162,7 @@ def _output(pattern: str, directory: str) -> RuleFact:
 
 def _matches(pattern: str, directory: str) -> tuple[list[str], str]:
     """Paths that match, ascending; and why that cannot be known, where the storage does not answer."""
-    full = os.path.join(directory, os.path.expanduser(pattern))
+    full = os.path.join(directory, pattern)
     try:
         _ask(full)
     except OSError as error:

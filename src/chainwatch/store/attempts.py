@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -26,8 +27,29 @@ def _identity(attempt: AttemptId) -> Any:
 
 
 class Attempts(Database):
+    def keep_attempts(self, chains: Mapping[str, datetime]) -> None:
+        """In this thread, read the attempts of these chains (name to `created`) once and keep them until this thread
+        changes them. For the owner of the lease, who alone writes attempts; to be called again in each tick."""
+        created, kept = self._kept()
+        self._local.attempts = (dict(chains), {n: a for n, a in kept.items() if created.get(n) == chains.get(n)})
+
+    def _kept(self) -> tuple[dict[str, datetime], dict[str, tuple[Attempt, ...]]]:
+        """Of this thread: the chains whose attempts are kept, and what is kept."""
+        kept: tuple[dict[str, datetime], dict[str, tuple[Attempt, ...]]] | None
+        kept = getattr(self._local, "attempts", None)
+        return ({}, {}) if kept is None else kept
+
     def attempts(self, chain: str, last: int | None = None) -> tuple[Attempt, ...]:
         """The chain's attempts, oldest first; with `last` only that many newest ones."""
+        created, kept = self._kept()
+        if chain not in created or getattr(self._local, "connection", None) is not None:
+            return self._attempts(chain, last)  # also inside a transaction, whose end nobody knows
+        if chain not in kept:
+            kept[chain] = self._attempts(chain, None)
+        found = kept[chain]
+        return found if last is None else found[max(0, len(found) - last) :]
+
+    def _attempts(self, chain: str, last: int | None) -> tuple[Attempt, ...]:
         query = select(_A.c.document).join(_C).where(_C.c.name == chain).order_by(_A.c.number.desc()).limit(last)
         with self._reading() as connection:
             newest_first = [decode(Attempt, row.document) for row in connection.execute(query)]
@@ -55,6 +77,7 @@ class Attempts(Database):
         The number 0 asks for the chain's next one. Raises AttemptTaken if another registered chain has this attempt.
         """
         identity = attempt.job.attempt
+        self._kept()[1].pop(chain, None)
         with self._writing() as connection:
             chain_id = self._chain_id(connection, chain)
             known = connection.execute(

@@ -27,7 +27,7 @@ def of_chain(record: ChainRecord, settings: Chain, conf: str | None = None) -> t
     elif kind in {"captured", "login"}:
         raw = environment.of_login_shell(account)
     else:
-        path = Path(os.path.expanduser(os.path.expandvars(kind)))
+        path = Path(kind)
         try:
             raw = environment.from_file(path.read_text())
         except OSError as e:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from chainwatch.actions.audit import Audit
 from chainwatch.config.models import Chain, Config
@@ -61,13 +62,18 @@ class House:
     probes: Probes | None = None
     """Looks at the processes of jobs that fell silent; None: nobody does."""
 
+    _parsed: dict[str, tuple[Mapping[str, Any], Chain]] = field(default_factory=dict)
+
+    def settings(self, record: ChainRecord) -> Chain:
+        """The chain's settings, within the site's limits. What is stored is read once for each change."""
+        known = self._parsed.get(record.name)
+        if known is None or known[0] != record.settings:
+            known = self._parsed[record.name] = (record.settings, Chain.stored(record.settings))
+        return tightened(self.site, known[1])
+
     @property
     def settle(self) -> timedelta:
         return self.config.settle
-
-    def settings(self, record: ChainRecord) -> Chain:
-        """The chain's settings, within the site's limits."""
-        return tightened(self.site, Chain.model_validate(record.settings))
 
     def held_back_by_site(self, record: ChainRecord) -> str:
         """Why the site lets nobody act for this chain; empty if it does."""

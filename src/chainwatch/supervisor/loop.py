@@ -10,26 +10,24 @@ from chainwatch.actions.tag import short_instance
 from chainwatch.alerts.message import Kind, body
 from chainwatch.diagnosis.hang import Watch
 from chainwatch.diagnosis.incidents import Incident, find_cohorts, find_incident
-from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
+from chainwatch.model.chain import Attempt, ChainState
 from chainwatch.model.job import Job, Snapshot, Source
 from chainwatch.recovery import over_before
 from chainwatch.slurm.backend import NoInformation
 from chainwatch.store.errors import LeaseLost, StoreError
-from chainwatch.store.records import ChainRecord, IntentKind
+from chainwatch.store.records import ChainRecord, Intent
 from chainwatch.supervisor import watching
+from chainwatch.supervisor.asking import Asking
 from chainwatch.supervisor.chain import ChainStep
 from chainwatch.supervisor.configured import Configured
 from chainwatch.supervisor.house import House
-from chainwatch.supervisor.poll import Poller, Wanted
+from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.scene import Scene
-from chainwatch.supervisor.sight import Known, assign
+from chainwatch.supervisor.sight import assign
 
 LEASE_TTL = timedelta(minutes=5)
 BLIND_AFTER = timedelta(minutes=15)
 """Without one good squeue for this long, people are told that chainwatch is blind."""
-LOOK_BACK = timedelta(minutes=10)
-"""How far before a doubtful submission its token is looked for in accounting."""
-_RECENT_TOKENS = 5
 
 
 class Supervisor:
@@ -40,6 +38,11 @@ class Supervisor:
         self.pollers = pollers
         self._step = ChainStep(house)
         self._configured = Configured(house, self._step.traces)
+        self._asking = Asking(house)
+        self._at_rest: dict[str, ChainRecord] = {}
+        """Chains of which a whole step changed nothing, as they were then. A shortcut: a new daemon has none."""
+        self._maybe_told: set[str] = {watching.STALLED, *(f"blind:{name}" for name in pollers)}
+        """What may have been told and is not over: of an earlier daemon nobody knows."""
         self._accounting: dict[str, bool] = {}
         self._blind_since: dict[str, datetime] = {}
         self.last_tick: datetime | None = None
@@ -92,24 +95,29 @@ class Supervisor:
         aside.settle(self.house.store, now)
         chains = self._chains()
         past = {c.name: self.house.store.attempts(c.name) for c in chains}
+        still_open = self._open_intents()
         kept = [c for c in chains if not c.released]
         incident, cohorts = self._together(kept, past, now)
         alive = watching.watches(kept)
-        watching.settle_stall(self._step.traces, alive, now)
+        self._settle_stall(alive, now)
         for name, poller in self.pollers.items():
             mine = [c for c in chains if c.cluster == name]
-            known = [self._known(c, past[c.name]) for c in mine]
+            known = [self._asking.known(c, past[c.name], still_open.get(c.name, ())) for c in mine]
             self.observing = True
             try:
-                snapshot = poller.poll(lambda jobs, m=mine, k=known: self._wanted(jobs, m, k, past))  # type: ignore[misc]
+                snapshot = poller.poll(
+                    lambda jobs, m=mine, k=known: self._asking.wanted(jobs, m, k, past, still_open)  # type: ignore[misc]
+                )
             finally:
                 self.observing = False
-            self._renew()
+            self._renew_in_time()
             self._sight(name, snapshot, now)
             seen = assign(snapshot.jobs, known, short_instance(self.house.store.instance))
             for record in mine:
                 if self._stopped():
                     return
+                if self._rests(record, seen.get(record.name, ()), past[record.name], still_open):
+                    continue
                 self._one(record, snapshot, seen.get(record.name, ()), incident, cohorts, alive)
                 self._renew_in_time()
         self._homeless(kept, now)
@@ -118,7 +126,43 @@ class Supervisor:
     def _chains(self) -> list[ChainRecord]:
         """All chains, in step with the configuration."""
         chains = self.house.store.chains()
-        return self.house.store.chains() if self._configured.adopt(self.house.config, chains) else chains
+        if self._configured.adopt(self.house.config, chains):
+            chains = self.house.store.chains()
+        self.house.store.keep_attempts({c.name: c.created for c in chains})
+        return chains
+
+    def _open_intents(self) -> dict[str, list[Intent]]:
+        found: dict[str, list[Intent]] = {}
+        for intent in self.house.store.open_intents():
+            found.setdefault(intent.chain, []).append(intent)
+        return found
+
+    def _rests(
+        self,
+        record: ChainRecord,
+        jobs: Sequence[Job],
+        attempts: Sequence[Attempt],
+        still_open: Mapping[str, Sequence[Intent]],
+    ) -> bool:
+        """A step would change nothing: nothing lives, nothing is owed, and all is as it was when one changed nothing."""
+        if self._at_rest.get(record.name) != record or record.name in still_open:
+            return False
+        judged = {a.job.attempt for a in attempts if a.verdict is not None}
+        return all(job.state.terminal and job.attempt in judged for job in jobs)
+
+    def _note_rest(self, before: ChainRecord, after: ChainRecord) -> None:
+        timed = before.desired_until is not None or before.wait_until is not None
+        if before == after and before.state.quiet and not timed:
+            self._at_rest[before.name] = before
+        else:
+            self._at_rest.pop(before.name, None)
+
+    def _settle_stall(self, alive: Mapping[str, Watch], now: datetime) -> None:
+        if watching.stalled(alive):
+            self._maybe_told.add(watching.STALLED)
+        elif watching.STALLED in self._maybe_told:
+            self.house.store.recover(watching.STALLED, now)
+            self._maybe_told.discard(watching.STALLED)
 
     def _homeless(self, chains: Sequence[ChainRecord], now: datetime) -> None:
         """A chain of a cluster that nobody polls would stall in silence."""
@@ -152,7 +196,7 @@ class Supervisor:
             accounting=self._accounting.get(record.cluster, True),
         )
         try:
-            self._step.take(record, scene)
+            self._note_rest(record, self._step.take(record, scene))
         except (LeaseLost, StoreError):
             raise
         except Exception as e:  # noqa: BLE001 - one chain must not stop the others
@@ -160,6 +204,7 @@ class Supervisor:
 
     def _broken(self, record: ChainRecord, error: Exception, now: datetime) -> None:
         """A step that fails is a fault of ours (or of the chain's settings): told once, and tried again next tick."""
+        self._at_rest.pop(record.name, None)
         why = f"{type(error).__name__}: {error}"
         self.house.say(f"this chain's step failed and is tried again: {why}", record, {"error": why, "exc_info": error})
         with self.house.store.transaction(self.house.lease):
@@ -175,83 +220,15 @@ class Supervisor:
             )
             self.house.store.bump("step_errors", {"chain": record.name})
 
-    # -- what to ask Slurm for
-
-    def _known(self, record: ChainRecord, attempts: Sequence[Attempt]) -> Known:
-        settings = self.house.settings(record)
-        ids: dict[int, datetime | None] = {a.job.job_id: a.job.attempt.submitted for a in attempts if a.verdict is None}
-        last = attempts[-1] if attempts else None
-        if last is not None:
-            ids.setdefault(last.job.job_id, last.job.attempt.submitted)
-        expected = record.facts.get("expected")
-        if isinstance(expected, Mapping):
-            ids[int(expected["job_id"])] = None
-        array = record.facts.get("array")
-        array = array if isinstance(array, Mapping) else {}
-        intents = self.house.store.intents(record.name, last=_RECENT_TOKENS)
-        rule: str | None = None
-        over = record.released or record.desired is Desired.DONE or record.state is ChainState.DONE
-        if not over and last is not None:
-            watching = record.mode is Mode.OBSERVE or self.house.observe_only
-            rule = "name+directory" if watching else "name+directory+command"
-            if settings.resubmitter.by != "none":
-                rule = settings.resubmitter.match
-        return Known(
-            chain=record.name,
-            user=last.job.user if last else self.house.user,
-            ids=ids,
-            tokens=frozenset(i.token for i in intents if i.kind is IntentKind.SUBMIT),
-            array_id=array.get("id"),
-            array_task=None if array.get("task") is None else str(array["task"]),
-            name=last.job.name if last else "",
-            directory=last.job.directory if last else "",
-            command=last.job.command if last else "",
-            rule=rule,
-            adopt_after=last.job.attempt.submitted if last else None,
-        )
-
-    def _wanted(
-        self,
-        jobs: Sequence[Job] | None,
-        chains: Sequence[ChainRecord],
-        known: Sequence[Known],
-        past: Mapping[str, Sequence[Attempt]],
-    ) -> Wanted:
-        """Accounting is asked for attempts that are not over in our book and not alive in the queue, and for tokens of
-        submissions whose outcome is not known."""
-        live = {j.attempt for j in jobs or () if not j.state.terminal}
-        listed = {j.job_id for j in jobs or ()} | {j.array_job_id for j in jobs or ()}
-        ids: set[int] = set()
-        nodes: set[str] = set()
-        since: datetime | None = None
-        for record in chains:
-            for attempt in () if record.released else past[record.name]:
-                if attempt.verdict is None and attempt.job.attempt not in live:
-                    ids.add(attempt.job.job_id)
-                    nodes.update(attempt.job.nodes)
-            expected = record.facts.get("expected")
-            if isinstance(expected, Mapping) and expected["job_id"] not in listed and not record.released:
-                ids.add(int(expected["job_id"]))
-            for intent in self.house.store.open_intents(record.name):
-                if intent.kind is IntentKind.SUBMIT and intent.tried_at is not None:
-                    moment = intent.tried_at - LOOK_BACK
-                    since = moment if since is None or moment < since else since
-        released = {record.name for record in chains if record.released}
-        tokens = {t for k in known if k.chain not in released for t in k.tokens}
-        met = {a.job.attempt for attempts in past.values() for a in attempts}
-        for job in jobs or ():
-            if job.state.terminal and job.attempt not in met and any(t in job.comment for t in tokens):
-                ids.add(job.job_id)
-                nodes.update(job.nodes)
-        return Wanted(ids=sorted(ids), since=since, nodes=sorted(nodes))
-
     def _sight(self, cluster: str, snapshot: Snapshot, now: datetime) -> None:
         """Tell people when Slurm has been silent for long, and when it speaks again."""
         store = self.house.store
         key = f"blind:{cluster}"
         if snapshot.knows(Source.QUEUE):
             self._blind_since.pop(cluster, None)
-            store.recover(key, now)
+            if key in self._maybe_told:
+                store.recover(key, now)
+                self._maybe_told.discard(key)
             if cluster not in self._accounting:
                 try:
                     self._accounting[cluster] = self.pollers[cluster].backend.info().accounting
@@ -260,6 +237,7 @@ class Supervisor:
             return
         since = self._blind_since.setdefault(cluster, now)
         if now - since >= BLIND_AFTER:
+            self._maybe_told.add(key)
             why = snapshot.failed.get(Source.QUEUE, "")
             store.owe(
                 None,

@@ -139,10 +139,9 @@ def watches(records: Iterable[ChainRecord]) -> dict[str, Watch]:
     return {name: watch for name, watch in running if watch is not None}
 
 
-def settle_stall(traces: Traces, alive: Mapping[str, Watch], now: datetime) -> None:
-    """The incident is over when no two chains are silent together any more."""
-    if not any(fell_silent_together(name, alive) for name in alive):
-        traces.house.store.recover(STALLED, now)
+def stalled(alive: Mapping[str, Watch]) -> bool:
+    """Some chains are silent together."""
+    return any(fell_silent_together(name, alive) for name in alive)
 
 
 def _json(loss: float | None) -> float | str | None:
