@@ -27,6 +27,9 @@ demo: venv slurm ## a training run survives one bad night, live, on a private Sl
 test: venv slurm services ## the whole test suite, on a real private Slurm too
 	$(BIN)/pytest -n 3 --dist worksteal
 
+test-matrix: venv slurm ## the backends' contract on real Slurm 22.05, 24.11 and 26.05 (the newer ones in a chroot); writes the README's matrix
+	$(BIN)/python -m dev.matrix $(MATRIX)
+
 unit: venv ## the tests that need no Slurm
 	$(BIN)/pytest -m 'not slurm'
 
@@ -50,4 +53,4 @@ fuzz: ## coverage-guided fuzzing of the checkpoint readers, SECONDS=60 for each 
 docs: venv ## the documentation site, in build/site
 	$(BIN)/python -m dev.docs
 
-.PHONY: never docs help venv slurm test unit bench lint fuzz services demo
+.PHONY: never docs help venv slurm test test-matrix unit bench lint fuzz services demo

@@ -15,7 +15,8 @@ def install_database(client: Client, layout: Layout) -> None:
         return
     argv = ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
     argv += [f"--datadir={layout.database}", f"--user={user_name()}"]
-    env = {**client.env, "PATH": search_path()}
+    # A MariaDB that starts removes what others left in its temporary directory, so it must not be shared.
+    env = {**client.env, "PATH": search_path(client.env), "TMPDIR": str(layout.run)}
     done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=layout.root)
     if done.returncode != 0:
         raise ClusterError(f"mariadb-install-db failed: {(done.stderr or done.stdout).strip()[-600:]}")

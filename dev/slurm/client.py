@@ -16,10 +16,10 @@ from dev.slurm.installation import ClusterError, client_environment, user_name
 class Client:
     """Slurm's own commands against one configuration, for tests and the demo."""
 
-    def __init__(self, root: Path, conf: Path) -> None:
+    def __init__(self, root: Path, conf: Path, commands: Path | None = None) -> None:
         self.root = root
         self.conf = conf
-        self.env = client_environment(conf)
+        self.env = client_environment(conf, commands)
         """The complete environment for client commands: the caller's, without SLURM_* and the like, and SLURM_CONF."""
 
     def run(

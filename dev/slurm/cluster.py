@@ -20,13 +20,17 @@ from dev.slurm.accounting import create_database, fill, install_database
 from dev.slurm.client import Client
 from dev.slurm.daemons import describe_daemons
 from dev.slurm.installation import (
+    CLIENTS,
+    PROGRAMS,
     ClusterError,
+    full_version,
     missing_programs,
     slurm_version,
 )
 from dev.slurm.ports import PortReservation
 from dev.slurm.processes import Daemon, job_processes
 from dev.slurm.settings import Layout, Ports, Settings, node_names, prolog, slurm_conf, slurmdbd_conf
+from dev.slurm.system import write_commands
 
 WORKING = {state + busy for state in ("idle", "mixed", "allocated") for busy in ("", "+completing")}
 """States of a node that answers and takes jobs."""
@@ -39,7 +43,8 @@ class PrivateCluster(Client):
     """
 
     def __init__(self, root: Path, name: str, settings: Settings, layout: Layout, ports: Ports) -> None:
-        super().__init__(root, layout.conf)
+        self.system = Path(settings.system) if settings.system else None
+        super().__init__(root, layout.conf, layout.commands if self.system else None)
         self.name = name
         self.settings = settings
         self.layout = layout
@@ -67,9 +72,10 @@ class PrivateCluster(Client):
         """
         if settings is None:
             settings = Settings(**choices)  # type: ignore[arg-type]
-        missing = missing_programs()
+        missing = missing_programs(Path(settings.system) if settings.system else None)
         if missing:
-            raise ClusterError(f"{', '.join(missing)} not installed: run dev/install slurm as root")
+            where = f"in {settings.system}" if settings.system else "installed: run dev/install slurm as root"
+            raise ClusterError(f"{', '.join(missing)} not {where}")
         root = root.resolve()
         sockets = root / "run" if len(str(root)) < 70 else Path(tempfile.mkdtemp(prefix="chainwatch-run-"))
         layout = Layout(root, sockets)
@@ -112,7 +118,7 @@ class PrivateCluster(Client):
         for name in ("slurmctld", *(n for n in self._daemons if n.startswith("slurmd:"))):
             self._daemons[name].stop()
         for _ in range(50):
-            left = job_processes(self.conf, self.root)
+            left = job_processes(self.conf, self._seen_as())
             for process in left:
                 process.send(signal.SIGKILL)
             if not left:
@@ -203,7 +209,10 @@ class PrivateCluster(Client):
         if not self.layout.munge_key.exists():
             self.layout.munge_key.touch(mode=0o600)
             self.layout.munge_key.write_bytes(secrets.token_bytes(128))
-        version = slurm_version()
+        if self.system is not None:
+            shared = [self.root, self.layout.sockets, Path(tempfile.gettempdir())]
+            write_commands(self.system, self.layout.commands, [*PROGRAMS, *CLIENTS], shared)
+        version = slurm_version(self.env)
         self.conf.write_text(slurm_conf(self.name, self.settings, self.layout, self.ports, version))
         self.layout.prolog.write_text(prolog(self.layout))
         self.layout.prolog.chmod(0o755)
@@ -233,7 +242,11 @@ class PrivateCluster(Client):
             self._daemons[f"slurmd:{node}"].start()
         for node in self.nodes:
             self._await_daemon(self._daemons[f"slurmd:{node}"])
-        say(f"cluster {self.name} is up: Slurm {'.'.join(map(str, slurm_version()))}, {len(self.nodes)} nodes")
+        say(f"cluster {self.name} is up: Slurm {full_version(self.env)}, {len(self.nodes)} nodes")
+
+    def _seen_as(self) -> list[Path]:
+        """The cluster's directory, and its name as this process sees it when a program in a chroot has it open."""
+        return [self.root] if self.system is None else [self.root, self.system / self.root.relative_to("/")]
 
     def _await_daemon(self, daemon: Daemon) -> None:
         probes: dict[str, Callable[[], bool]] = {

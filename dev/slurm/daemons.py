@@ -12,7 +12,7 @@ from dev.slurm.settings import Layout
 def describe_daemons(layout: Layout, nodes: Sequence[str], client_env: Mapping[str, str]) -> list[Daemon]:
     """munged, mariadb, slurmdbd, slurmctld and a slurmd for each node; none is started."""
     logs, run = layout.logs, layout.run
-    env = {**client_env, "PATH": search_path()}
+    env = {**client_env, "PATH": search_path(client_env)}
     # slurmdbd has no option for its database's socket; the client library takes it from this variable.
     dbd_env = {**env, "MYSQL_UNIX_PORT": str(layout.database_socket)}
     munged = [

@@ -127,11 +127,12 @@ class Daemon:
         return ""
 
 
-def job_processes(conf: Path, root: Path) -> list[ProcessId]:
+def job_processes(conf: Path, roots: Sequence[Path]) -> list[ProcessId]:
     """What the jobs of one cluster left running: slurmstepd processes and everything that they started.
 
     A slurmstepd detaches itself from its slurmd, but keeps slurmd's log open; job processes have SLURM_CONF and
     SLURM_JOB_ID in their environment. The sleep of an extern step has neither: it is known as slurmstepd's child.
+    `roots` are the cluster's directory, and what it is called seen from inside a chroot.
     """
     wanted = f"SLURM_CONF={conf}".encode()
     found: set[int] = set()
@@ -144,7 +145,7 @@ def job_processes(conf: Path, root: Path) -> list[ProcessId]:
             children.setdefault(_parent(entry), []).append(pid)
             environ = (entry / "environ").read_bytes().split(b"\0")
             in_job = wanted in environ and any(item.startswith(b"SLURM_JOB_ID=") for item in environ)
-            if in_job or (_program(entry).startswith("slurmstepd") and _has_open(entry, root)):
+            if in_job or (_program(entry).startswith("slurmstepd") and _has_open(entry, roots)):
                 found.add(pid)
         except OSError:
             continue
@@ -166,9 +167,9 @@ def _program(entry: Path) -> str:
     return os.path.basename(os.readlink(entry / "exe"))
 
 
-def _has_open(entry: Path, root: Path) -> bool:
-    prefix = f"{root}/"
-    return any(os.readlink(fd).startswith(prefix) for fd in (entry / "fd").iterdir())
+def _has_open(entry: Path, roots: Sequence[Path]) -> bool:
+    prefixes = tuple(f"{root}/" for root in roots)
+    return any(os.readlink(fd).startswith(prefixes) for fd in (entry / "fd").iterdir())
 
 
 def _reap(pid: int) -> None:

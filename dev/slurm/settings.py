@@ -33,6 +33,8 @@ class Settings:
     """A requeued job is not started before its credential is stale; 120 s where nobody sets cred_expire."""
     store_comment: bool = False
     """AccountingStoreFlags=job_comment: sacct's Comment is filled."""
+    system: str = ""
+    """Top of another system's tree (`dev.slurm.suites`) whose Slurm is run; empty: this machine's own."""
     extra_conf: str = ""
     """More lines for slurm.conf; a line wins over the same key above."""
 
@@ -73,6 +75,11 @@ class Layout:
     @property
     def database(self) -> Path:
         return self.root / "mariadb"
+
+    @property
+    def commands(self) -> Path:
+        """Where the programs of another system are (`dev.slurm.system`)."""
+        return self.root / "commands"
 
     @property
     def run(self) -> Path:

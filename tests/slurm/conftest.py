@@ -8,8 +8,7 @@ from os import getuid
 
 import pytest
 from dev.slurm import PrivateCluster
-
-from tests.slurm.real import RealStage
+from dev.slurm.stage import RealStage
 
 
 @pytest.fixture(scope="session")

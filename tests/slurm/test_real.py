@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from dev.slurm import PrivateCluster
+from dev.slurm.stage import RealStage
 
 from chainwatch.model.job import ExitCode, Job, JobState
 from chainwatch.slurm import CliBackend, NoInformation, Submission
@@ -18,7 +19,6 @@ from chainwatch.slurm.contract import Can, Program, submission
 from chainwatch.slurm.contract.look import ended, in_queue, recorded, under_way
 from chainwatch.slurm.environment import job_environment
 from chainwatch.slurm.paths import log_paths
-from tests.slurm.real import RealStage
 
 pytestmark = pytest.mark.slurm
 

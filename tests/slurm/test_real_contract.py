@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+from dev.slurm.stage import RealStage
 
 from chainwatch.slurm.contract import CASES, CannotPlay, Case
-from tests.slurm.real import RealStage
 
 pytestmark = pytest.mark.slurm
 

@@ -298,14 +298,23 @@ class Chain(Section):
 class Slurm(Section):
     """How to reach Slurm."""
 
-    backend: Literal["auto", "cli"] = "auto"
-    """The command line tools (`cli`); `auto` may choose something faster in a later release."""
+    backend: Literal["auto", "cli", "pyslurm"] = "auto"
+    """How the queue and the nodes are read: by the command line tools (`cli`), or by the library `pyslurm` in a process
+    of its own. `auto` takes pyslurm only where it is there and of the cluster's release. The tools step in whenever it
+    fails; accounting and every action are always theirs."""
+    pyslurm_python: ExpandedPath | None = None
+    """A Python that has pyslurm; by default the one that runs chainwatch."""
     bin: ExpandedPath | None = None
     """Directory of squeue, sacct, sbatch …; by default PATH."""
     conf: ExpandedPath | None = None
     """slurm.conf; by default SLURM_CONF or Slurm's own default."""
     clusters: tuple[str, ...] = ()
     """Clusters to watch by -M; by default the local one."""
+    confs: dict[str, ExpandedPath] = Field(default_factory=dict)
+    """Clusters with a slurm.conf of their own, by name, to watch beside those of `clusters`."""
+    accounting: bool = True
+    """`false`: sacct is not asked, because the site has none or forbids it. Ends are then known only while the controller
+    remembers a job (MinJobAge): poll more often than that."""
     deadline: Duration = timedelta(seconds=60)
     """After this long a Slurm command is given up; nothing is concluded."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from chainwatch.model.job import Job, Node
@@ -76,6 +77,12 @@ class CliBackend:
         self._environment = process.client_environment(os.environ if environment is None else environment, conf)
         self._run = run
         self._fields: tuple[str, ...] | None = None
+
+    def within(self, seconds: float) -> CliBackend:
+        """The same cluster, asked with at most so many seconds left for a question."""
+        other = copy.copy(self)
+        other._deadlines = replace(self._deadlines, query=min(seconds, self._deadlines.query))
+        return other
 
     # -- asking -------------------------------------------------------------------------------------------------------
 

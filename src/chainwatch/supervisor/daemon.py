@@ -28,7 +28,7 @@ from chainwatch.model.pulse import Board, Pulse
 from chainwatch.slurm.backend import Backend, NoInformation
 from chainwatch.store import Store, open_store
 from chainwatch.store.records import Lease
-from chainwatch.supervisor.clusters import backends
+from chainwatch.supervisor.clusters import backends, remember
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.logging import SignOfLife, decisions
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
@@ -138,7 +138,9 @@ class Daemon:
         """At the very first start the controller must answer once; a daemon waits for it rather than give up."""
         while True:
             try:
-                return backends(config, store)
+                found = backends(config, store, self.log.warning)
+                remember(config, store)
+                return found
             except NoInformation as e:
                 if self.flags.once:
                     raise

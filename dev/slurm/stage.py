@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from dev.cluster import PrivateCluster
-
-from chainwatch.slurm import CliBackend, Deadlines, NoInformation
+from chainwatch.slurm import Backend, CliBackend, Deadlines, NoInformation
 from chainwatch.slurm.contract import Broken, Can, Program
+from chainwatch.slurm.process import client_environment
+from chainwatch.slurm.pyslurm import PyslurmBackend, Worker
+from dev.slurm.cluster import PrivateCluster
 
 T = TypeVar("T")
 DAEMONS = {
@@ -40,7 +41,8 @@ class RealStage:
 
     can = frozenset(Can)
 
-    def __init__(self, cluster: PrivateCluster, user: str) -> None:
+    def __init__(self, cluster: PrivateCluster, user: str, pyslurm: str | None = None) -> None:
+        """`pyslurm` is a Python that has it: the backend is then the one by pyslurm."""
         self.cluster = cluster
         self.user = user
         self.directory = str(cluster.root / "contract")
@@ -48,8 +50,10 @@ class RealStage:
         self._programs = cluster.root / "bin"
         self._switch = cluster.root / "sbatch-loses"
         self._make_programs()
+        self.said: list[str] = []
+        """What the backend by pyslurm said: each time that the tools stepped in."""
         self.environment = tuple((name, os.environ[name]) for name in ("PATH", "HOME", "USER") if name in os.environ)
-        self.backend = self.make_backend()
+        self.backend: Backend = self.make_backend() if pyslurm is None else self._by_pyslurm(pyslurm)
         self._written = 0
 
     def make_backend(self, **choices: object) -> CliBackend:
@@ -57,6 +61,12 @@ class RealStage:
         deadlines = Deadlines(query=30, act=30, submit=5)
         given = {"deadlines": deadlines, "bin_dir": str(self._programs), **choices}
         return CliBackend(self.cluster.name, str(self.cluster.conf), **given)  # type: ignore[arg-type]
+
+    def _by_pyslurm(self, python: str) -> PyslurmBackend:
+        environment = client_environment(self.cluster.env, str(self.cluster.conf))
+        return PyslurmBackend(
+            self.make_backend(), Worker(python, environment), insist=True, rest=5, say=self.said.append
+        )
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -133,7 +143,7 @@ class RealStage:
     def _make_programs(self) -> None:
         self._programs.mkdir(exist_ok=True)
         for name in CLIENTS:
-            real = shutil.which(name)
+            real = shutil.which(name, path=self.cluster.env["PATH"])
             if real is None:
                 raise RuntimeError(f"{name} is not installed")
             path = self._programs / name

@@ -1,0 +1,62 @@
+"""The matrix as people see it: on the terminal, and as the block of the README between its two markers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dev.matrix.row import Row
+
+BEGIN, END = "<!-- matrix: begin (written by `make test-matrix`) -->", "<!-- matrix: end -->"
+_BLOCK = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
+
+
+def terminal(rows: Sequence[Row]) -> str:
+    """The table with every failure and every skip below it: nothing is left out silently."""
+    lines = [f"{'Slurm':<10} {'backend':<10} {'passed':>6} {'failed':>6} {'skipped':>7}"]
+    for row in rows:
+        what = row.version or row.plan.release
+        if row.not_run:
+            lines.append(f"{what:<10} {row.plan.backend:<10} NOT RUN: {row.not_run}")
+            continue
+        numbers = [row.count(result) for result in ("passed", "failed", "skipped")]
+        lines.append(f"{what:<10} {row.plan.backend:<10} {numbers[0]:>6} {numbers[1]:>6} {numbers[2]:>7}")
+    for row in rows:
+        if row.note:
+            lines.append(f"{row.plan.name}: {row.note}")
+        lines += [f"{row.plan.name}: {c.result}: {c.name}: {c.why}" for c in row.cases if c.result != "passed"]
+    return "\n".join(lines)
+
+
+def block(rows: Sequence[Row]) -> str:
+    """The README's table, markers included."""
+    lines = [BEGIN, "| Slurm | backend | contract | what is weaker there |", "| --- | --- | --- | --- |"]
+    lines += [f"| {_name(row)} | `{row.plan.backend}` | {_tested(row)} | {_weaker(row)} |" for row in rows]
+    return "\n".join([*lines, END])
+
+
+def put(readme: str, rows: Sequence[Row]) -> str:
+    """The README with the block of these rows. Raises ValueError where it has no markers."""
+    if not _BLOCK.search(readme):
+        raise ValueError("the README has no markers of the matrix")
+    return _BLOCK.sub(lambda _: block(rows), readme, count=1)
+
+
+def _name(row: Row) -> str:
+    if row.plan.backend == "simulated":
+        return "the simulated cluster"
+    return row.version or row.plan.release
+
+
+def _tested(row: Row) -> str:
+    if row.not_run:
+        return f"not run: {row.not_run}"
+    text = f"{row.count('passed')} of {len(row.cases)} cases"
+    if row.count("failed"):
+        text += f", {row.count('failed')} failed"
+    skipped = sorted({case.why for case in row.cases if case.result == "skipped"})
+    return text + (f" (skipped: {'; '.join(skipped)})" if skipped else "")
+
+
+def _weaker(row: Row) -> str:
+    return "; ".join(row.weaker)
