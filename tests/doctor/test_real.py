@@ -12,6 +12,8 @@ import pytest
 import yaml
 from dev.slurm import PrivateCluster
 
+from chainwatch.slurm.contract import CASES
+
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -26,7 +28,7 @@ def run(cluster: PrivateCluster, *arguments: str) -> subprocess.CompletedProcess
 def test_the_doctor_reads_a_real_cluster(cluster: PrivateCluster, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(f"state: {tmp_path}/state\nslurm: {{conf: {cluster.conf}}}\nchains: {{}}\n")
-    done = run(cluster, "doctor", str(config), "--json")
+    done = run(cluster, "doctor", str(config), "--json", "--contract")
     assert done.returncode == 1, done.stderr
     found = {finding["code"]: finding for finding in json.loads(done.stdout)}
     assert cluster.name in found["version"]["what"]
@@ -35,6 +37,9 @@ def test_the_doctor_reads_a_real_cluster(cluster: PrivateCluster, tmp_path: Path
     assert "MinJobAge" in found["min_job_age"]["what"]
     assert "controller" not in found
     assert "clock_skew" not in found
+    played = [found[case.name]["level"] for case in CASES if case.read_only]
+    assert "problem" not in played
+    assert "ok" in played
     assert not [finding for finding in found.values() if "broke with" in finding["what"]]
 
 

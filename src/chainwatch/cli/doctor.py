@@ -5,11 +5,17 @@ from __future__ import annotations
 import getpass
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from chainwatch.config import Config
+    from chainwatch.doctor import Finding
 
 _SIGNS = {"problem": "✗", "advice": "!", "ok": "✓", "unknown": "?"}
 
@@ -17,6 +23,9 @@ _SIGNS = {"problem": "✗", "advice": "!", "ok": "✓", "unknown": "?"}
 def doctor(
     config: Annotated[Path | None, typer.Argument(help="Configuration file or directory to check with it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
+    contract: Annotated[
+        bool, typer.Option("--contract", help="Play the reading part of the backends' contract on the cluster too.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only problems and advice.")] = False,
 ) -> None:
     """Check the cluster, this machine and the set-up. Nothing is changed, posted or submitted.
@@ -33,7 +42,7 @@ def doctor(
         asker(loaded), SystemClock().now(), getpass.getuser(), Path.home(), loaded, environment=dict(os.environ)
     )
     found = []
-    for finding in examine(patient):
+    for finding in chain(examine(patient), _played(loaded) if contract else ()):
         found.append(finding)
         if as_json or (quiet and finding.level in {Level.OK, Level.UNKNOWN}):
             continue
@@ -45,3 +54,20 @@ def doctor(
         typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
     if any(finding.level is Level.PROBLEM for finding in found):
         raise typer.Exit(1)
+
+
+def _played(config: Config | None) -> Iterator[Finding]:
+    """The reading part of the contract, on each cluster of the configuration."""
+    from chainwatch.config.models import Config
+    from chainwatch.doctor import Finding, Level, reading_part
+    from chainwatch.model.clock import SystemClock
+    from chainwatch.slurm import NoInformation
+    from chainwatch.supervisor.clusters import backends
+
+    try:
+        clusters = backends(config or Config())
+    except NoInformation as error:
+        yield Finding("contract", Level.UNKNOWN, f"the contract could not be played: {error}")
+        return
+    for backend in clusters.values():
+        yield from reading_part(backend, getpass.getuser(), SystemClock().now)
