@@ -82,6 +82,33 @@ def test_absence_needs_both_sources_twice_and_time(
         assert answer.counts is (expected == "counts")
 
 
+@pytest.mark.parametrize(
+    ("rounds", "after", "expected"),
+    [
+        (5, timedelta(seconds=89), "open"),
+        (0, SETTLE, "counts"),
+        (1, SETTLE, "absent"),
+        (1, timedelta(seconds=299), "absent"),
+        (1, timedelta(seconds=300), "lost"),
+    ],
+)
+def test_without_accounting_absence_is_proven_only_while_the_controller_would_remember_the_job(
+    rounds: int, after: timedelta, expected: str
+) -> None:
+    snapshot = seen(answered=frozenset({Source.QUEUE}))
+    answer = look_up(intent(absent_rounds=rounds), snapshot, NOW + after, SETTLE, timedelta(seconds=300))
+    if expected == "absent":
+        assert isinstance(answer, SurelyAbsent)
+    else:
+        assert isinstance(answer, StillOpen)
+        assert (answer.counts, answer.lost) == (expected == "counts", expected == "lost")
+
+
+def test_without_accounting_a_silent_queue_proves_nothing_either() -> None:
+    answer = look_up(intent(absent_rounds=5), seen(answered=frozenset()), LATER, SETTLE, timedelta(seconds=300))
+    assert answer == StillOpen("squeue did not answer: not asked")
+
+
 class Sbatch:
     """A backend that answers one submission, and looks at the store while it is asked."""
 

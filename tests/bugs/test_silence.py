@@ -48,6 +48,11 @@ def test_a_site_without_accounting_is_looked_after_by_its_queue_alone(play: Stag
     assert on.causes() == [Cause.NETWORK_FABRIC, Cause.COMPLETED]
     assert len(on.submitted()) == 2
     assert not any(word.startswith(("-M", "--clusters")) for call in on.clients.calls for word in call)
+    assert len(on.clients.lines("sacct")) <= 2, "nobody goes on asking for what the site does not keep"
+    for attempt in on.attempts():
+        assert attempt.verdict is not None
+        assert any("the site keeps no accounting" in sentence for sentence in attempt.verdict.weaker)
+        assert not any("did not answer" in sentence for sentence in attempt.verdict.weaker)
 
 
 @plays("Parsl/parsl#1588")

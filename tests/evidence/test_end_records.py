@@ -7,8 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from chainwatch.diagnosis import diagnose
-from chainwatch.evidence.end_records import read_end_records
+from chainwatch.evidence.end_records import as_recorded, read_end_records
 from chainwatch.model.job import AttemptId, ExitCode, Job, JobState, Source
 from chainwatch.model.verdict import Cause, EndRecord, Evidence, Retry
 
@@ -95,3 +97,33 @@ def test_a_kill_for_memory_that_slurm_did_not_notice_is_told() -> None:
     assert verdict.cause is Cause.OOM_HOST
     other = diagnose(Evidence(JOB, end_records=(ended(exit_code=1, oom_kill=True),)))
     assert other.cause is not Cause.OOM_HOST, "a data loader that was killed need not be why it ended"
+
+
+GONE = replace(JOB, state=JobState.UNKNOWN, exit=None, end=None)
+AT = START + timedelta(minutes=30)
+WELL = EndRecord("n01", 0, None, AT)
+FAILED = EndRecord("n02", 7, None, AT)
+
+
+@pytest.mark.parametrize(
+    ("records", "state", "code"),
+    [
+        ((FAILED,), JobState.FAILED, ExitCode(7)),
+        ((WELL, FAILED), JobState.FAILED, ExitCode(7)),
+        ((EndRecord("n01", None, 9, AT),), JobState.FAILED, ExitCode(0, 9)),
+        ((WELL,), JobState.UNKNOWN, ExitCode(0)),
+        ((replace(FAILED, signals=(("SIGTERM", AT),)),), JobState.UNKNOWN, ExitCode(7)),
+        ((), JobState.UNKNOWN, None),
+    ],
+    ids=["failed", "one of two failed", "killed", "one command ended well", "told to end", "no record"],
+)
+def test_a_job_that_slurm_forgot_is_told_by_its_end_records(
+    records: tuple[EndRecord, ...], state: JobState, code: ExitCode | None
+) -> None:
+    job = as_recorded(GONE, records)
+    assert (job.state, job.exit, job.end) == (state, code, AT if records else None)
+    assert job.source is (Source.END_RECORD if records else Source.ACCOUNTING)
+
+
+def test_what_slurm_says_wins_over_an_end_record() -> None:
+    assert as_recorded(JOB, (WELL,)) is JOB

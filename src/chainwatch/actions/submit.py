@@ -118,21 +118,28 @@ class StillOpen:
     why: str
     counts: bool = False
     """This look was conclusive: one more absent round."""
+    lost: bool = False
+    """Slurm will never tell: a person has to."""
 
 
-def look_up(intent: Intent, snapshot: Snapshot, now: datetime, settle: timedelta) -> Found | SurelyAbsent | StillOpen:
+def look_up(
+    intent: Intent, snapshot: Snapshot, now: datetime, settle: timedelta, remembers: timedelta | None = None
+) -> Found | SurelyAbsent | StillOpen:
     """What the snapshot says of an intent that was tried. Pure.
 
     `settle` is how long after the try the token must stay unseen before its absence counts: a frozen controller carries
-    out a request of a client that gave up long ago, once it wakes.
+    out a request of a client that gave up long ago, once it wakes. `remembers` (MinJobAge) is given where the site keeps
+    no accounting: only for so long after the try does an absence from the queue prove anything.
     """
     assert intent.tried_at is not None, "an intent that was never tried had no effect"
     job = by_token((*snapshot.jobs, *snapshot.records), intent.token)
     if job is not None:
         return Found(job)
-    for source in (Source.QUEUE, Source.ACCOUNTING):
+    for source in (Source.QUEUE, Source.ACCOUNTING) if remembers is None else (Source.QUEUE,):
         if not snapshot.knows(source):
             return StillOpen(f"{source} did not answer: {snapshot.failed.get(source, 'not asked')}")
+    if remembers is not None and now >= intent.tried_at + remembers:
+        return StillOpen("without accounting nobody can say any more whether this job has come and gone", lost=True)
     if now < intent.tried_at + settle:
         return StillOpen("the controller may still carry it out")
     if intent.absent_rounds >= 1:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from chainwatch.model.job import Job
+from chainwatch.model.job import ExitCode, Job, JobState, Source
 from chainwatch.model.verdict import EndRecord
 
 DIRECTORY = os.path.join(".chainwatch", "jobs")
@@ -48,6 +49,27 @@ def read_end_records(places: Collection[str], job: Job) -> tuple[EndRecord, ...]
         if _of_attempt(document, job) and (record := _record(document)) is not None
     ]
     return tuple(sorted(records, key=lambda r: r.at))
+
+
+def as_recorded(job: Job, records: Sequence[EndRecord]) -> Job:
+    """A job that Slurm knows no more, with what its end records tell: when it ended, and how its command did.
+
+    A command that failed by itself makes the job FAILED. One that ended well proves nothing about the rest of the script,
+    and one that was signalled nothing about who ended it: the state stays UNKNOWN.
+    """
+    told = [record for record in records if record.exit_code is not None or record.signal is not None]
+    if job.state is not JobState.UNKNOWN or not told:
+        return job
+    worst = next((record for record in told if record.exit_code or record.signal), told[-1])
+    code = ExitCode(worst.exit_code or 0, worst.signal or 0)
+    by_itself = not code.ok and not any(record.signals for record in told)
+    return replace(
+        job,
+        state=JobState.FAILED if by_itself else job.state,
+        source=Source.END_RECORD,
+        exit=code,
+        end=max(record.at for record in told),
+    )
 
 
 def documents(directory: str, prefix: str) -> Iterator[Mapping[str, Any]]:

@@ -43,7 +43,7 @@ class Doubtful:
                 return "a command is about to submit it"
             store.close_intent(lease, intent, IntentStatus.ABANDONED, now, note="never tried; decided anew")
             return None
-        answer = submission.look_up(intent, scene.snapshot, now, self.house.settle)
+        answer = submission.look_up(intent, scene.snapshot, now, self.house.settle, scene.remembers)
         if isinstance(answer, submission.Found):
             with store.transaction(lease):
                 store.close_intent(lease, intent, IntentStatus.DONE, now, job_id=answer.job.job_id, note="found again")
@@ -53,7 +53,8 @@ class Doubtful:
         if isinstance(answer, submission.StillOpen):
             if answer.counts:
                 store.note_absent(intent, now)
-            return answer.why
+            if not (answer.lost and self._told_by_a_person(record, intent, answer.why, now)):
+                return answer.why
         if record.desired is not Desired.RUN or not self.house.may_act(record):
             store.close_intent(lease, intent, IntentStatus.ABANDONED, now, note="surely absent, and no longer wanted")
             return None
@@ -62,3 +63,17 @@ class Doubtful:
             return None
         store.note_absent(intent, now)
         return self.acting.submitting.try_again(record, intent, now)
+
+    def _told_by_a_person(self, record: ChainRecord, intent: Intent, why: str, now: datetime) -> bool:
+        """Slurm will never tell about this submission. A person who asks for a retry says that its job is not there."""
+        if record.retried_at is not None and intent.tried_at is not None and record.retried_at > intent.tried_at:
+            return True
+        with self.house.store.transaction(self.house.lease):
+            self.traces.owe(
+                record, f"doubtful:{intent.token}", "critical",
+                f"{record.name}: nobody can say whether its last submission became a job", now, why=why,
+                did="nothing: a second job could run beside the first",
+                wants="look into the chain's directory; if no job has run or runs: retry",
+                command=f"chainwatch retry {record.name}",
+            )  # fmt: skip
+        return False

@@ -9,11 +9,13 @@ from typing import Any
 from chainwatch.config.models import Chain
 from chainwatch.diagnosis import diagnose
 from chainwatch.diagnosis.torn import torn_by
+from chainwatch.evidence.end_records import as_recorded
 from chainwatch.model.chain import Attempt
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job, JobState, Snapshot, Source
-from chainwatch.model.verdict import Cause, Evidence, Progress
+from chainwatch.model.verdict import Cause, Evidence, Progress, Verdict
 from chainwatch.recovery.drains import left_drained
+from chainwatch.slurm.weaker import Weakness
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.ends import Ended
 from chainwatch.supervisor.house import House
@@ -65,6 +67,7 @@ def judge(
     seen = report if isinstance(report, RunReport) else None
     saved = seen.newest_intact.step if seen and seen.newest_intact else None
     step = max((s for s in (left.progress.step, saved) if s is not None), default=None)
+    job = as_recorded(job, left.end_records)
     progress: Progress = replace(left.progress, saved_step=saved, step=step)
     evidence = Evidence(
         job=job,
@@ -84,7 +87,7 @@ def judge(
     )
     verdict = diagnose(evidence)
     if Source.ACCOUNTING not in snapshot.answered and not end.complete:
-        verdict = replace(verdict, weaker=(*verdict.weaker, "accounting gave no steps of this job"))
+        verdict = replace(verdict, weaker=_weaker(verdict, snapshot))
     if verdict.cause is Cause.CHECKPOINT_CORRUPT:
         before = [a for a in house.store.attempts(record.name) if a.number < attempt.number]
         torn = torn_by(seen, attempt.resumed_from, before)
@@ -108,6 +111,14 @@ def judge(
         or next((r.image for r in left.end_records if r.image), ""),
     )
     return judged, evidence
+
+
+def _weaker(verdict: Verdict, snapshot: Snapshot) -> tuple[str, ...]:
+    """What is less sure without accounting's record: because it was silent this time, or because the site keeps none."""
+    if snapshot.failed.get(Source.ACCOUNTING) != Weakness.NO_ACCOUNTING.value:
+        return (*verdict.weaker, "accounting gave no steps of this job")
+    others = (sentence for sentence in verdict.weaker if not sentence.startswith("accounting did not answer"))
+    return (*others, f"the site keeps no accounting: {Weakness.NO_ACCOUNTING.value}")
 
 
 def _submitted(attempt: Attempt, then: str, now: str) -> str:

@@ -13,7 +13,7 @@ from chainwatch.diagnosis.incidents import Incident, find_cohorts, find_incident
 from chainwatch.model.chain import Attempt, ChainState
 from chainwatch.model.job import Job, Snapshot, Source
 from chainwatch.recovery import over_before
-from chainwatch.slurm.backend import NoInformation
+from chainwatch.slurm.backend import ClusterInfo, NoInformation
 from chainwatch.store.errors import LeaseLost, StoreError
 from chainwatch.store.records import ChainRecord, Intent
 from chainwatch.supervisor import watching
@@ -43,7 +43,7 @@ class Supervisor:
         """Chains of which a whole step changed nothing, as they were then. A shortcut: a new daemon has none."""
         self._maybe_told: set[str] = {watching.STALLED, *(f"blind:{name}" for name in pollers)}
         """What may have been told and is not over: of an earlier daemon nobody knows."""
-        self._accounting: dict[str, bool] = {}
+        self._clusters: dict[str, ClusterInfo] = {}
         self._blind_since: dict[str, datetime] = {}
         self.last_tick: datetime | None = None
         self._stopped: Callable[[], bool] = lambda: False
@@ -193,7 +193,7 @@ class Supervisor:
             incident=incident.sentence() if incident and record.name in incident.chains else "",
             cohort=cohorts.get(_template(record), ""),
             watches=alive,
-            accounting=self._accounting.get(record.cluster, True),
+            remembers=self._remembers(record.cluster),
         )
         try:
             self._note_rest(record, self._step.take(record, scene))
@@ -229,11 +229,7 @@ class Supervisor:
             if key in self._maybe_told:
                 store.recover(key, now)
                 self._maybe_told.discard(key)
-            if cluster not in self._accounting:
-                try:
-                    self._accounting[cluster] = self.pollers[cluster].backend.info().accounting
-                except NoInformation:
-                    pass
+            self._meet_cluster(cluster)
             return
         since = self._blind_since.setdefault(cluster, now)
         if now - since >= BLIND_AFTER:
@@ -247,6 +243,23 @@ class Supervisor:
                 body(Kind.BLIND, why=why, did="nothing: silence is never read as an answer", command="scontrol ping"),
                 now,
             )
+
+    def _meet_cluster(self, cluster: str) -> None:
+        """Ask a cluster once what it is like."""
+        if cluster in self._clusters:
+            return
+        poller = self.pollers[cluster]
+        try:
+            info = poller.backend.info()
+        except NoInformation:
+            return
+        self._clusters[cluster] = info
+        poller.accounting = info.accounting
+
+    def _remembers(self, cluster: str) -> timedelta | None:
+        """How long only the controller remembers an end; None where there is accounting, or nobody knows yet."""
+        info = self._clusters.get(cluster)
+        return timedelta(seconds=info.min_job_age) if info is not None and not info.accounting else None
 
     # -- chains failing together
 

@@ -6,13 +6,20 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from chainwatch.model.clock import Clock
 from chainwatch.model.job import Job, Node, Snapshot, Source
 from chainwatch.slurm.backend import Backend, NoInformation
+from chainwatch.slurm.weaker import Weakness
 
 T = TypeVar("T")
+
+
+class Ask(Protocol):
+    """Asks one question of a source and keeps the books about it; None where it did not answer."""
+
+    def __call__(self, source: Source, question: Callable[[], T]) -> T | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,8 @@ class Poller:
         self, backend: Backend, clock: Clock, user: str | None, interval: timedelta, rng: random.Random
     ) -> None:
         self.backend = backend
+        self.accounting = True
+        """False: the site keeps none. Nobody is asked for it; what the controller still knows of an end stands in."""
         self._clock = clock
         self._user = user
         self._interval = interval
@@ -76,7 +85,11 @@ class Poller:
         want = wanted(jobs)
         records: list[Job] = []
         nodes: Sequence[Node] = ()
-        if want.ids:
+        if not self.accounting:
+            failed[Source.ACCOUNTING] = Weakness.NO_ACCOUNTING.value
+            if jobs is not None:
+                jobs = [self._in_full(job, ask) if job.job_id in want.ids else job for job in jobs]
+        elif want.ids:
             records += ask(Source.ACCOUNTING, lambda: self.backend.accounting(want.ids)) or ()
         if want.since is not None and Source.ACCOUNTING not in failed:
             since = want.since
@@ -94,6 +107,13 @@ class Poller:
             answered=frozenset(answered),
             failed=failed,
         )
+
+    def _in_full(self, job: Job, ask: Ask) -> Job:
+        """A job that is over, with what `scontrol show job` says of it beside squeue: the nearest thing to its record."""
+        if not job.state.terminal:
+            return job
+        shown = ask(Source.CONTROLLER, lambda: self.backend.job(job.job_id))
+        return job.merged(shown) if shown is not None and shown.attempt == job.attempt else job
 
     def pause(self) -> timedelta:
         """How long to wait before the next poll: the interval, doubled for each failure in a row up to ten minutes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from chainwatch.actions.tag import find
 from chainwatch.diagnosis.hang import Watch
@@ -22,8 +23,13 @@ class Scene:
     cohort: str = ""
     watches: Mapping[str, Watch] = field(default_factory=dict)
     """The watches of all running chains, as they were before this tick: many that fall silent at once are no hangs."""
-    accounting: bool = True
-    """False: the site has no accounting, so waiting for it is vain."""
+    remembers: timedelta | None = None
+    """Without accounting: how long the controller remembers an end (MinJobAge), and nobody else."""
+
+    @property
+    def accounting(self) -> bool:
+        """False: the site has no accounting, so waiting for it is vain."""
+        return self.remembers is None
 
 
 def ours(job: Job, record: ChainRecord) -> bool:
