@@ -11,6 +11,7 @@ import typer
 
 from chainwatch import __version__
 from chainwatch.cli import common
+from chainwatch.cli.group import Grouped
 
 _LOOK, _WANT, _START, _KEEP = "Look", "Want", "Start", "Keep"
 COMMANDS = {
@@ -19,7 +20,8 @@ COMMANDS = {
     "doctor": ("doctor", _START), "reload": ("reload", _START), "job-side": ("job_side", _START),
     "status": ("status", _LOOK), "history": ("status", _LOOK), "explain": ("status", _LOOK),
     "diagnose": ("diagnose", _LOOK), "nodes": ("files", _LOOK), "metrics": ("metrics", _LOOK), "web": ("web", _LOOK),
-    "runbook": ("runbook", _LOOK), "logs": ("logs", _LOOK), "probe": ("probe", _LOOK),
+    "runbook": ("runbook", _LOOK), "logs": ("logs", _LOOK), "man": ("man", _LOOK),
+    "completion": ("completion", _START), "probe": ("probe", _LOOK),
     "pause": ("wishes", _WANT), "resume": ("wishes", _WANT), "stop": ("wishes", _WANT), "retry": ("wishes", _WANT),
     "done": ("wishes", _WANT), "mode": ("wishes", _WANT), "forget": ("wishes", _WANT),
     "quarantine": ("files", _KEEP), "restore": ("files", _KEEP), "backup": ("files", _KEEP),
@@ -34,10 +36,12 @@ def build(only: str | None = None) -> typer.Typer:
         name="chainwatch",
         help="Keeps long training runs on Slurm alive.\n\nExit codes: 0 done; 1 the answer is no; 2 usage, "
         "configuration or state cannot be used; 3 refused; 4 no answer from Slurm or the storage.",
+        cls=Grouped,
         no_args_is_help=True,
+        add_completion=only is None,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
     app.callback()(_root)
     for name in COMMANDS if only is None else [only]:

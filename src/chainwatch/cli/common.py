@@ -17,6 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from chainwatch.cli.completion import chain_names
 from chainwatch.cli.light import DEFAULT_STATE
 from chainwatch.store import Store, open_store
 from chainwatch.store.records import ChainRecord
@@ -28,7 +29,7 @@ State = Annotated[
     typer.Option("--state", help=f"State directory [{DEFAULT_STATE}].", envvar="CHAINWATCH_STATE", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ChainName = Annotated[str, typer.Argument(metavar="CHAIN", help="Name of the chain.")]
+ChainName = Annotated[str, typer.Argument(metavar="CHAIN", help="Name of the chain.", autocompletion=chain_names)]
 
 
 def fail(message: str, code: int = UNUSABLE) -> NoReturn:

@@ -1,0 +1,53 @@
+"""`chainwatch completion SHELL`: what a shell needs to complete commands, options and the names of chains."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+class Shell(StrEnum):
+    """The shells that are known."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")]) -> None:
+    """Print the completion script of a shell.
+
+    bash: chainwatch completion bash > ~/.local/share/bash-completion/completions/chainwatch
+
+    zsh: chainwatch completion zsh > a directory of $fpath, as _chainwatch
+
+    fish: chainwatch completion fish > ~/.config/fish/completions/chainwatch.fish
+    """
+    from typer._completion_shared import get_completion_script
+
+    typer.echo(get_completion_script(prog_name="chainwatch", complete_var="_CHAINWATCH_COMPLETE", shell=shell.value))
+
+
+def chain_names(ctx: Any, incomplete: str) -> list[str]:
+    """The chains of the state that the command line names, as far as they are wanted. Says nothing where there is none:
+    a shell that completes is no place for errors."""
+    from chainwatch.cli.common import state_directory
+    from chainwatch.store import StoreError, open_store
+
+    given = ctx.params.get("state") or os.environ.get("CHAINWATCH_STATE")
+    try:
+        store = open_store(
+            state_directory(Path(given) if given else None), os.environ.get("CHAINWATCH_DATABASE"), create=False
+        )
+    except (StoreError, OSError):
+        return []
+    try:
+        return [chain.name for chain in store.chains() if chain.name.startswith(incomplete)]
+    except StoreError:
+        return []
+    finally:
+        store.close()
