@@ -41,8 +41,6 @@ class Supervisor:
         self._asking = Asking(house)
         self._at_rest: dict[str, ChainRecord] = {}
         """Chains of which a whole step changed nothing, as they were then. A shortcut: a new daemon has none."""
-        self._maybe_told: set[str] = {watching.STALLED, *(f"blind:{name}" for name in pollers)}
-        """What may have been told and is not over: of an earlier daemon nobody knows."""
         self._clusters: dict[str, ClusterInfo] = {}
         self._blind_since: dict[str, datetime] = {}
         self.last_tick: datetime | None = None
@@ -99,7 +97,8 @@ class Supervisor:
         kept = [c for c in chains if not c.released]
         incident, cohorts = self._together(kept, past, now)
         alive = watching.watches(kept)
-        self._settle_stall(alive, now)
+        if not watching.stalled(alive):
+            self._step.traces.over(watching.STALLED, now)
         for name, poller in self.pollers.items():
             mine = [c for c in chains if c.cluster == name]
             known = [self._asking.known(c, past[c.name], still_open.get(c.name, ())) for c in mine]
@@ -156,13 +155,6 @@ class Supervisor:
             self._at_rest[before.name] = before
         else:
             self._at_rest.pop(before.name, None)
-
-    def _settle_stall(self, alive: Mapping[str, Watch], now: datetime) -> None:
-        if watching.stalled(alive):
-            self._maybe_told.add(watching.STALLED)
-        elif watching.STALLED in self._maybe_told:
-            self.house.store.recover(watching.STALLED, now)
-            self._maybe_told.discard(watching.STALLED)
 
     def _homeless(self, chains: Sequence[ChainRecord], now: datetime) -> None:
         """A chain of a cluster that nobody polls would stall in silence."""
@@ -222,21 +214,16 @@ class Supervisor:
 
     def _sight(self, cluster: str, snapshot: Snapshot, now: datetime) -> None:
         """Tell people when Slurm has been silent for long, and when it speaks again."""
-        store = self.house.store
         key = f"blind:{cluster}"
         if snapshot.knows(Source.QUEUE):
             self._blind_since.pop(cluster, None)
-            if key in self._maybe_told:
-                store.recover(key, now)
-                self._maybe_told.discard(key)
+            self._step.traces.over(key, now)
             self._meet_cluster(cluster)
             return
         since = self._blind_since.setdefault(cluster, now)
         if now - since >= BLIND_AFTER:
-            self._maybe_told.add(key)
             why = snapshot.failed.get(Source.QUEUE, "")
-            store.owe(
-                None,
+            self._step.traces.tell_all(
                 key,
                 "critical",
                 f"{cluster}: Slurm has not answered for {int((now - since).total_seconds() // 60)} minutes",

@@ -20,6 +20,19 @@ class Traces:
 
     def __init__(self, house: House) -> None:
         self.house = house
+        self._over: set[str] = set()
+        """What is surely not told, or over: of what an earlier daemon told nobody knows."""
+
+    def tell_all(self, key: str, severity: str, title: str, said: dict[str, Any], now: datetime) -> None:
+        """An alert that is owed about no chain of its own."""
+        self._over.discard(key)
+        self.house.store.owe(None, key, severity, title, said, now)
+
+    def over(self, key: str, now: datetime) -> None:
+        """What `tell_all` told under this key is over. Cheap where nothing was told."""
+        if key not in self._over:
+            self.house.store.recover(key, now)
+            self._over.add(key)
 
     def state(
         self, record: ChainRecord, state: ChainState, sentence: str, now: datetime, **changes: Any

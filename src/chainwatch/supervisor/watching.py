@@ -104,8 +104,8 @@ def tell(
     if silence is None:
         return facts
     if seen.together:
-        traces.house.store.owe(
-            None, STALLED, "critical", f"incident: {len(seen.together)} chains fell silent at the same moment",
+        traces.tell_all(
+            STALLED, "critical", f"incident: {len(seen.together)} chains fell silent at the same moment",
             body(
                 Kind.INCIDENT, what=", ".join(seen.together), why=silence.sentence,
                 did="nothing: what they share (storage, network) is at fault rather than one of them",
