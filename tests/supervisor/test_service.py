@@ -12,10 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from chainwatch.store import open_store
 from tests.alerts.conftest import Server, server, wait_until
 from tests.slurm.fake import DATA
 from tests.web.test_site import Unix
@@ -196,6 +199,33 @@ def test_a_silent_slurm_stops_the_heartbeat_only_when_the_daemon_is_blind(servic
 
 
 @pytest.mark.slow
+def test_sigterm_ends_the_daemon_while_sbatch_hangs_and_the_submission_stays_open(tmp_path: Path) -> None:
+    """The kind: an effect whose outcome nobody knows. The next daemon looks it up by its token."""
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\n")
+    chain = {"batch": str(script), "environment": "clean"}
+    service = Service(tmp_path, {"chains": {"run": chain}})
+    hangs = service.bin / "sbatch"
+    hangs.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexec sleep 60\n")
+    try:
+        wait_until(lambda: "registered" in service.lines(), 30)
+        with closing(open_store(tmp_path / "state")) as store:
+            store.update_chain("run", retried_at=datetime.now(UTC))
+        service.process.send_signal(signal.SIGUSR1)
+        wait_until((tmp_path / "called").exists, 20)
+        begun = time.monotonic()
+        service.process.terminate()
+        assert service.process.wait(20) == 0
+        assert time.monotonic() - begun < 4  # two seconds, on a machine that has nothing else to do
+        assert "Traceback" not in service.lines()
+    finally:
+        service.close()
+    with closing(open_store(tmp_path / "state")) as store:
+        [intent] = store.open_intents("run")
+        assert intent.tried_at is not None
+        assert store.lease() is None
+
+
 def test_a_wrong_configuration_ends_in_a_line_and_not_in_a_restart_loop_of_tracebacks(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("chains: {a: {bach: x}}\n")

@@ -32,16 +32,13 @@ from chainwatch.supervisor.clusters import backends, remember
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.logging import SignOfLife, decisions
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
+from chainwatch.supervisor.outside import Outside, OutsideBackend, Stopped
 from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.probes import ThreadedProbes
 from chainwatch.supervisor.pulsing import Companion, Companions, Pulsing
 from chainwatch.supervisor.rules import RULES
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
 from chainwatch.supervisor.workers import ProcessReaders
-
-
-class Stopped(BaseException):
-    """SIGTERM came while Slurm was being asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ class Daemon:
         self._reload = threading.Event()
         self._clock = SystemClock()
         self._systemd = Systemd()
-        self._supervisor: Supervisor | None = None
+        self._outside = Outside()
         self._site = Site()
         self._readers: ProcessReaders | None = None
         self._post: Deliverer | None = None
@@ -104,9 +101,12 @@ class Daemon:
     @contextmanager
     def _leased(self, store: Store, config: Config) -> Iterator[Supervisor]:
         lease: Lease | None = store.acquire_lease(holder(), LEASE_TTL, self._clock.now())
-        readers = self._readers = ProcessReaders(self._clock, rate=self._site.bytes_per_second)
+        readers = self._readers = ProcessReaders(
+            self._clock, rate=self._site.bytes_per_second, waiting=self._outside.asking
+        )
         try:
-            clusters = self._clusters(store, config)
+            raw = self._clusters(store, config)
+            clusters: dict[str, Backend] = {n: OutsideBackend(b, self._outside) for n, b in raw.items()}
             clock = WatchedClock(self._clock, self._systemd)
             house = House(
                 store=store,
@@ -122,12 +122,11 @@ class Daemon:
                 say=decisions(),
                 observe_only=self.flags.observe_only,
                 site=self._site,
-                probes=ThreadedProbes(clusters),
+                probes=ThreadedProbes(raw),
             )
             rng = random.Random()
             pollers = {n: Poller(b, clock, house.user, config.poll, rng) for n, b in clusters.items()}
-            self._supervisor = Supervisor(house, pollers)
-            yield self._supervisor
+            yield Supervisor(house, pollers)
             lease = house.lease
         finally:
             readers.close()
@@ -138,7 +137,8 @@ class Daemon:
         """At the very first start the controller must answer once; a daemon waits for it rather than give up."""
         while True:
             try:
-                found = backends(config, store, self.log.warning)
+                with self._outside.asking():
+                    found = backends(config, store, self.log.warning)
                 remember(config, store)
                 return found
             except NoInformation as e:
@@ -160,7 +160,8 @@ class Daemon:
             try:
                 supervisor.tick()
                 self._turned(supervisor, pulsing)
-                self._deliver_once(timedelta(seconds=30))
+                with self._outside.acting():
+                    self._deliver_once(timedelta(seconds=30))
             finally:
                 self._part()
             silent = [name for name, poller in supervisor.pollers.items() if Source.QUEUE not in poller.last_good]
@@ -261,8 +262,7 @@ class Daemon:
             del number, frame
             self._stop.set()
             self._clock.wake()
-            if self._supervisor is not None and self._supervisor.observing:
-                raise Stopped  # a hanging squeue must not hold up the stop; between effects nothing is lost
+            self._outside.stop()
 
         def reread(number: int, frame: FrameType | None) -> None:
             del number, frame
@@ -278,10 +278,12 @@ class Daemon:
             signal.SIGINT: stop,
             signal.SIGHUP: reread,
             signal.SIGUSR1: look,
+            signal.SIGALRM: self._outside.alarm,
         }
         before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
         try:
             yield
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in before.items():
                 signal.signal(number, handler)

@@ -45,8 +45,6 @@ class Supervisor:
         self._blind_since: dict[str, datetime] = {}
         self.last_tick: datetime | None = None
         self._stopped: Callable[[], bool] = lambda: False
-        self.observing = False
-        """Slurm is being asked: nothing outside changes, so an exception may end it at any point."""
 
     # -- the loop
 
@@ -102,13 +100,9 @@ class Supervisor:
         for name, poller in self.pollers.items():
             mine = [c for c in chains if c.cluster == name]
             known = [self._asking.known(c, past[c.name], still_open.get(c.name, ())) for c in mine]
-            self.observing = True
-            try:
-                snapshot = poller.poll(
-                    lambda jobs, m=mine, k=known: self._asking.wanted(jobs, m, k, past, still_open)  # type: ignore[misc]
-                )
-            finally:
-                self.observing = False
+            snapshot = poller.poll(
+                lambda jobs, m=mine, k=known: self._asking.wanted(jobs, m, k, past, still_open)  # type: ignore[misc]
+            )
             self._renew_in_time()
             self._sight(name, snapshot, now)
             seen = assign(snapshot.jobs, known, short_instance(self.house.store.instance))

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from multiprocessing.connection import Connection
@@ -72,9 +73,18 @@ def _serve(pipe: Connection) -> None:
 class ProcessReaders:
     """`Readers` over worker processes."""
 
-    def __init__(self, clock: Clock, *, patience: float = 2.0, rate: float | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        patience: float = 2.0,
+        rate: float | None = None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         """`patience`: seconds that one call waits at most; a longer read goes on, and is fetched by asking again.
-        `rate`: bytes of checkpoints that all readers together may read in a second; it may be changed at any time."""
+        `rate`: bytes of checkpoints that all readers together may read in a second; it may be changed at any time.
+        `waiting`: put around each wait for an answer, which an exception may end."""
+        self._waiting = waiting
         self.rate = rate
         self._clock = clock
         self._patience = patience
@@ -170,7 +180,9 @@ class ProcessReaders:
         key = worker.key
         assert key is not None, "only a busy worker has an answer"
         try:
-            if worker.pipe.poll(patience):
+            with self._waiting():
+                there = worker.pipe.poll(patience)
+            if there:
                 self._done[key] = worker.pipe.recv()
                 worker.key = None
         except (EOFError, OSError):
