@@ -49,6 +49,11 @@ def test_lost_work_is_the_time_of_the_steps_that_no_intact_checkpoint_holds(one:
     assert lost(one) == timedelta(hours=hours)
 
 
+def test_what_comes_after_the_last_save_of_a_run_that_is_done_is_not_lost() -> None:
+    done = verdict(Outcome.DONE, Cause.COMPLETED, "final step reached")
+    assert lost(replace(run(2000, 1900), verdict=done)) == timedelta(0)
+
+
 def test_an_attempt_that_never_started_lost_nothing() -> None:
     one = run(2000, 1000)
     assert lost(replace(one, job=replace(one.job, start=None))) == timedelta(0)

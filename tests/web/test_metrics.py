@@ -38,6 +38,7 @@ def test_a_chain_is_described(store: MemoryReads) -> None:
     assert found["chainwatch_chain_step", one] == 4000
     assert found["chainwatch_chain_saved_step", one] == 3900
     assert found["chainwatch_chain_eta_seconds", one] == 3000
+    assert found["chainwatch_chain_at_risk_seconds", one] == 50
     assert found["chainwatch_chain_state", (*one, ("state", "running"))] == 1
     assert found["chainwatch_chain_state", (*one, ("state", "done"))] == 0
     assert found["chainwatch_alerts_owed", (("severity", "critical"),)] == 1

@@ -36,8 +36,11 @@ def ended(store: Store, chain: str, attempt: Attempt, earlier: Sequence[Attempt]
 def lost(attempt: Attempt) -> timedelta:
     """Training time that no intact checkpoint holds: the attempt's share of steps after the newest saved one.
 
-    All of its time where it reached steps and saved none of them; nothing where no step is known.
+    All of its time where it reached steps and saved none of them; nothing where no step is known, or where the chain is
+    done: what comes after its last save is its end.
     """
+    if attempt.verdict is not None and attempt.verdict.outcome is Outcome.DONE:
+        return timedelta(0)
     start, end, reached = attempt.job.start, attempt.ended or attempt.job.end, attempt.step_after
     if start is None or end is None or reached is None:
         return timedelta(0)

@@ -25,7 +25,7 @@ from chainwatch import __version__
 from chainwatch.model.chain import ChainState
 from chainwatch.store.counters import Counted
 from chainwatch.store.records import ChainRecord
-from chainwatch.web.view import View, eta_seconds, rate
+from chainwatch.web.view import View, at_risk_seconds, eta_seconds, rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,11 @@ GAUGES = (
     Gauge("chainwatch_chain_target_step", ("chain",), "Final training step."),
     Gauge("chainwatch_chain_steps_per_second", ("chain",), "Rate of training over the recent past."),
     Gauge("chainwatch_chain_eta_seconds", ("chain",), "Seconds of training left at the present rate."),
+    Gauge(
+        "chainwatch_chain_at_risk_seconds",
+        ("chain",),
+        "Seconds of training since the newest intact checkpoint, at the present rate: lost if the job ended now.",
+    ),
     Gauge("chainwatch_excluded_nodes", (), "Nodes that some chain keeps away from."),
     Gauge("chainwatch_alerts_owed", ("severity",), "Alerts that nobody got yet; those for the daily digest are info."),
     Gauge(
@@ -138,6 +143,7 @@ class _Collector(Collector):
         yield _per_chain("chainwatch_chain_target_step", {c.name: c.target for c in chains})
         yield _per_chain("chainwatch_chain_steps_per_second", {c.name: rate(c) for c in chains})
         yield _per_chain("chainwatch_chain_eta_seconds", {c.name: eta_seconds(c) for c in chains})
+        yield _per_chain("chainwatch_chain_at_risk_seconds", {c.name: at_risk_seconds(c) for c in chains})
         nodes = {excluded.node for excluded in self._view.excluded}
         yield _gauge("chainwatch_excluded_nodes", {(): len(nodes)})
 

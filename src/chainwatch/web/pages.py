@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from chainwatch.model.chain import Attempt, ChainState, Decision, Desired, ExcludedNode
@@ -16,7 +16,7 @@ from chainwatch.web.api import safe
 from chainwatch.web.html import Child, Markup, document, tag
 from chainwatch.web.scale import Scale
 from chainwatch.web.timeline import legend, timeline
-from chainwatch.web.view import View, rate
+from chainwatch.web.view import View, at_risk_seconds, rate
 from chainwatch.web.words import age, badge, bar, left, path_of, steps, table, when
 
 _FIRST = {ChainState.STOPPED: 0, ChainState.RESTING: 1, ChainState.RECOVERING: 2, ChainState.WAITING: 3}
@@ -135,6 +135,8 @@ def _row(chain: ChainRecord, now: datetime) -> tuple[Child, ...]:
 
 def _facts(chain: ChainRecord, now: datetime) -> Markup:
     loss, at_risk = chain.facts.get("loss"), (chain.step or 0) - (chain.saved_step or 0)
+    seconds = at_risk_seconds(chain)
+    took = f" ({age(timedelta(seconds=min(seconds, 10**9)))})" if seconds else ""
     wants = "" if chain.desired is Desired.RUN else f"{chain.desired.value}" + _because(chain.desired_why)
     pairs: list[tuple[str, Child]] = [
         ("Mode", chain.mode.value),
@@ -144,7 +146,7 @@ def _facts(chain: ChainRecord, now: datetime) -> Markup:
         ("Waits until", when(chain.wait_until) if chain.wait_until else ""),
         ("Step", steps(chain)),
         ("Saved step", "" if chain.saved_step is None else f"{chain.saved_step:,}"),
-        ("Not saved yet", f"{at_risk:,} steps" if at_risk > 0 and chain.state is ChainState.RUNNING else ""),
+        ("Not saved yet", f"{at_risk:,} steps{took}" if at_risk > 0 and chain.state is ChainState.RUNNING else ""),
         ("Speed", f"{speed:.3g} steps/s" if (speed := rate(chain)) else ""),
         ("Time left", left(chain)),
         ("Loss", f"{loss:.4g}" if isinstance(loss, int | float) else str(loss or "")),

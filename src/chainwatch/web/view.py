@@ -59,3 +59,11 @@ def eta_seconds(chain: ChainRecord) -> float | None:
     if speed is None or chain.target is None or chain.step is None:
         return None
     return max(0, chain.target - chain.step) / speed
+
+
+def at_risk_seconds(chain: ChainRecord) -> float | None:
+    """Seconds of training that would be lost if the job ended now; None where step or rate is unknown."""
+    speed = rate(chain)
+    if speed is None or chain.step is None:
+        return None
+    return max(0, chain.step - (chain.saved_step or 0)) / speed
