@@ -35,17 +35,25 @@ class Files:
 
     report: RunReport | Silent | None = None
     proof: Proof = Proof.NO
+    logs: LogEvidence = LogEvidence()
     asked: int = 0
+    broken: str | Silent = ""
+    """What a probe of storage finds wrong."""
+    probed: list[tuple[str, bool]] = field(default_factory=list)
 
     def checkpoints(self, place: Place, *, settle: timedelta, fresh: bool = True) -> RunReport | Silent | None:
         self.asked += 1
         return self.report if place.settings.checkpoints is not None else None
 
     def left_behind(self, place: Place, job: Job, *, now: datetime) -> LeftBehind | Silent:
-        return LeftBehind(logs=LogEvidence(), completion=Completion(self.proof))
+        return LeftBehind(logs=self.logs, completion=Completion(self.proof))
 
     def progress(self, place: Place, job: Job, *, now: datetime) -> Progress | Silent:
         return Progress()
+
+    def probe(self, place: Place, *, write: bool) -> str | Silent:
+        self.probed.append((place.chain, write))
+        return self.broken
 
     def close(self) -> None:
         pass

@@ -83,6 +83,9 @@ class Runs:
     def left_behind(self, place: Place, job: Job, *, now: datetime) -> LeftBehind | Silent:
         return LeftBehind()
 
+    def probe(self, place: Place, *, write: bool) -> str | Silent:
+        return ""
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -19,7 +19,7 @@ from chainwatch.model.verdict import Progress
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor import reading
+from chainwatch.supervisor import reading, recovered
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.history import of
 from chainwatch.supervisor.house import House
@@ -44,6 +44,9 @@ class DirectReaders:
 
     def progress(self, place: Place, job: Job, *, now: datetime) -> Progress | Silent:
         return reading.progress(place, job, Following(), now)[0]
+
+    def probe(self, place: Place, *, write: bool) -> str | Silent:
+        return recovered.storage(place, write)
 
     def close(self) -> None:
         """Nothing is left open."""

@@ -208,5 +208,9 @@ class History:
     cohort_stopped: str = ""
     """Root line that stops this chain's cohort; empty if none."""
     incident: str = ""
-    """The incident that this chain's last end belongs to; empty if none."""
+    """The incident that this chain's last end belongs to and that is not over; empty if none."""
+    incident_over: datetime | None = None
+    """Since when that incident is over; None where there was none. Its chains return spread out."""
+    incident_chains: int = 0
+    """How many chains return from it."""
     extras: tuple[tuple[str, str], ...] = field(default=())

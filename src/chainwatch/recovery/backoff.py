@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from chainwatch.config.models import Recovery
 from chainwatch.model.verdict import Cause
@@ -11,6 +11,10 @@ from chainwatch.model.verdict import Cause
 _PASSES_BY_ITSELF = frozenset(
     {Cause.STORAGE, Cause.NETWORK_FABRIC, Cause.TRANSIENT_SERVICE, Cause.RENDEZVOUS, Cause.UNKNOWN, Cause.HANG}
 )
+
+
+_A_CHAIN = timedelta(seconds=30)
+_LONGEST = timedelta(minutes=30)
 
 
 def jitter(chain: str, number: int) -> float:
@@ -28,6 +32,13 @@ def wait_after(cause: Cause, failures: int, policy: Recovery, fraction: float) -
         return timedelta(0)
     full: timedelta = min(policy.backoff * float(2 ** min(max(failures, 1) - 1, 30)), policy.backoff_max)
     return full / 2 + full / 2 * fraction
+
+
+def turn(chain: str, over: datetime, chains: int) -> datetime:
+    """When this chain returns from an incident that is over: spread over half a minute for each of its chains, and never
+    over more than half an hour, so that storage and controller are not brought down again by all of them at once."""
+    span = min(_A_CHAIN * max(chains, 1), _LONGEST)
+    return over + span * jitter(chain, chains)
 
 
 def space_out(preemptions: int, policy: Recovery, fraction: float) -> timedelta:

@@ -132,9 +132,15 @@ def _limits(s: Situation) -> Decision | None:
 
 
 def _incident(s: Situation) -> Decision | None:
+    """Held back while it lasts; afterwards each chain has its own moment to return."""
     if s.history.incident:
-        spread = timedelta(minutes=5) * (1 + backoff.jitter(s.history.chain, len(s.history.attempts)))
-        return Wait(s.now + spread, f"part of an incident of the cluster: {s.history.incident}")
+        return Wait(s.now + _LATER, f"part of an incident of the cluster: {s.history.incident}")
+    if s.history.incident_over is not None:
+        turn = backoff.turn(s.history.chain, s.history.incident_over, s.history.incident_chains)
+        if s.now < turn:
+            return Wait(
+                turn, f"the incident is over; its chains return one after the other, this one at {turn:%H:%M:%S} UTC"
+            )
     return None
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from chainwatch.config.models import Chain
+from chainwatch.diagnosis.incidents import may_be_one
 from chainwatch.model.chain import Attempt, ChainState, Desired
 from chainwatch.model.job import JobState
 from chainwatch.model.verdict import Evidence, Outcome
@@ -93,6 +94,10 @@ class Ending:
             return record
         if not asked and now < _refused_until(record):
             return record
+        if unjudged and not asked and verdict is not None and may_be_one(verdict, scene.chains):
+            return self.traces.state(
+                record, ChainState.RECOVERING, f"{verdict.sentence}; looks whether other chains ended with it", now
+            )
         past = history.of(self.house, record, now, incident=scene.incident, cohort=scene.cohort)
         return self.acting.decide_and_act(record, settings, place, past, scene.jobs, now)
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from chainwatch.diagnosis.incidents import Held
 from chainwatch.model.chain import Attempt, History
 from chainwatch.model.job import Job
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.house import House
 
 
-def of(house: House, record: ChainRecord, now: datetime, *, incident: str = "", cohort: str = "") -> History:
+def of(house: House, record: ChainRecord, now: datetime, *, incident: Held | None = None, cohort: str = "") -> History:
     """Everything known of the chain's past at `now`."""
     attempts = without_duplicates(house.store.attempts(record.name), record)
     return History(
@@ -24,7 +25,9 @@ def of(house: House, record: ChainRecord, now: datetime, *, incident: str = "", 
         excluded=tuple(house.store.excluded(now, record.name)),
         gpu_hours=sum(gpu_hours(a, now) for a in attempts),
         cohort_stopped=cohort,
-        incident=incident,
+        incident=incident.sentence() if incident else "",
+        incident_over=incident.over if incident else None,
+        incident_chains=len(incident.incident.chains) if incident else 0,
     )
 
 

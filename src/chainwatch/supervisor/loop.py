@@ -9,7 +9,7 @@ from chainwatch.actions import aside
 from chainwatch.actions.tag import short_instance
 from chainwatch.alerts.message import Kind, body
 from chainwatch.diagnosis.hang import Watch
-from chainwatch.diagnosis.incidents import Incident, find_cohorts, find_incident
+from chainwatch.diagnosis.incidents import Held, find_cohorts, part_of
 from chainwatch.model.chain import Attempt, ChainState
 from chainwatch.model.job import Job, Snapshot, Source
 from chainwatch.recovery import over_before
@@ -21,6 +21,7 @@ from chainwatch.supervisor.asking import Asking
 from chainwatch.supervisor.chain import ChainStep
 from chainwatch.supervisor.configured import Configured
 from chainwatch.supervisor.house import House
+from chainwatch.supervisor.incidents import Incidents
 from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.scene import Scene
 from chainwatch.supervisor.sight import assign
@@ -37,6 +38,7 @@ class Supervisor:
         self.house = house
         self.pollers = pollers
         self._step = ChainStep(house)
+        self._incidents = Incidents(house)
         self._configured = Configured(house, self._step.traces)
         self._asking = Asking(house)
         self._at_rest: dict[str, ChainRecord] = {}
@@ -93,10 +95,11 @@ class Supervisor:
         past = {c.name: self.house.store.attempts(c.name) for c in chains}
         still_open = self._open_intents()
         kept = [c for c in chains if not c.released]
-        incident, cohorts = self._together(kept, past, now)
+        held, cohorts = self._incidents.look(kept, past, now), self._cohorts(kept, past, now)
         alive = watching.watches(kept)
         if not watching.stalled(alive):
             self._step.traces.over(watching.STALLED, now)
+        busy = sum(not c.state.quiet for c in kept)
         for name, poller in self.pollers.items():
             mine = [c for c in chains if c.cluster == name]
             known = [self._asking.known(c, past[c.name], still_open.get(c.name, ())) for c in mine]
@@ -111,7 +114,8 @@ class Supervisor:
                     return
                 if self._rests(record, seen.get(record.name, ()), past[record.name], still_open):
                     continue
-                self._one(record, snapshot, seen.get(record.name, ()), incident, cohorts, alive)
+                mine_too = part_of(held, record.name, past[record.name], record.retried_at)
+                self._one(record, snapshot, seen.get(record.name, ()), mine_too, cohorts, alive, busy)
                 self._renew_in_time()
         self._homeless(kept, now)
         self.last_tick = now
@@ -168,16 +172,18 @@ class Supervisor:
         record: ChainRecord,
         snapshot: Snapshot,
         jobs: tuple[Job, ...],
-        incident: Incident | None,
+        incident: Held | None,
         cohorts: Mapping[str, str],
         alive: Mapping[str, Watch],
+        chains: int,
     ) -> None:
         now = self.house.clock.now()
         scene = Scene(
             snapshot,
             jobs,
-            incident=incident.sentence() if incident and record.name in incident.chains else "",
+            incident=incident,
             cohort=cohorts.get(_template(record), ""),
+            chains=chains,
             watches=alive,
             remembers=self._remembers(record.cluster),
         )
@@ -244,9 +250,9 @@ class Supervisor:
 
     # -- chains failing together
 
-    def _together(
+    def _cohorts(
         self, chains: Sequence[ChainRecord], past: Mapping[str, Sequence[Attempt]], now: datetime
-    ) -> tuple[Incident | None, dict[str, str]]:
+    ) -> dict[str, str]:
         last: dict[str, Attempt] = {}
         for record in chains:
             judged = [a for a in past[record.name] if a.verdict is not None]
@@ -256,19 +262,12 @@ class Supervisor:
                 last[record.name] = judged[-1]
         templates = {record.name: _template(record) for record in chains}
         cohorts = find_cohorts({name: (templates[name], attempt) for name, attempt in last.items()})
-        incident = find_incident(last, now)
-        if incident is not None:
-            self.house.store.owe(
-                None, incident.key, "critical", f"incident: {incident.sentence()}",
-                body(Kind.INCIDENT, why=incident.sentence(), did="the chains wait and return spread out; no node is blamed"),
-                now,
-            )  # fmt: skip
         for template, line in cohorts.items():
             self.house.store.owe(
                 None, f"cohort:{template}:{line[:80]}", "critical", f"the same failure stopped the chains of {template}",
                 body(Kind.PERSON, line=line, wants="mend it once", command="chainwatch retry --cohort CHAIN"), now,
             )  # fmt: skip
-        return incident, cohorts
+        return cohorts
 
 
 def _template(record: ChainRecord) -> str:

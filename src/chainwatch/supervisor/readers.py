@@ -65,6 +65,11 @@ class Readers(Protocol):
         """How far a running attempt is; cheap, asked in every poll."""
         ...
 
+    def probe(self, place: Place, *, write: bool) -> str | Silent:
+        """Whether the chain's storage works: what is wrong, empty where it can be looked at and read and, with `write`,
+        written."""
+        ...
+
     def close(self) -> None:
         """End whatever still reads."""
         ...

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from chainwatch.actions.tag import find
 from chainwatch.diagnosis.hang import Watch
+from chainwatch.diagnosis.incidents import Held
 from chainwatch.model.job import Job, Snapshot
 from chainwatch.store.records import ChainRecord
 
@@ -19,8 +20,11 @@ class Scene:
     snapshot: Snapshot
     jobs: tuple[Job, ...]
     """Jobs of the queue that belong to the chain, oldest submission first."""
-    incident: str = ""
+    incident: Held | None = None
+    """The incident that the chain's last end belongs to."""
     cohort: str = ""
+    chains: int = 1
+    """How many chains this daemon looks after that are not quiet."""
     watches: Mapping[str, Watch] = field(default_factory=dict)
     """The watches of all running chains, as they were before this tick: many that fall silent at once are no hangs."""
     remembers: timedelta | None = None

@@ -23,7 +23,7 @@ from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.clock import Clock
 from chainwatch.model.job import AttemptId, Job
 from chainwatch.model.verdict import Progress
-from chainwatch.supervisor import reading
+from chainwatch.supervisor import reading, recovered
 from chainwatch.supervisor.readers import LeftBehind, Place, Silent
 
 MOST_WORKERS = 3
@@ -128,6 +128,10 @@ class ProcessReaders:
         progress, following = answer
         self._following[place.chain] = (job.attempt, following)
         return progress if isinstance(progress, Progress) else Silent("an answer that is no progress")
+
+    def probe(self, place: Place, *, write: bool) -> str | Silent:
+        answer = self._ask(f"probe:{place.chain}", recovered.storage, (place, write), timedelta(seconds=30))
+        return answer if isinstance(answer, (str, Silent)) else Silent("an answer that is no word")
 
     def close(self) -> None:
         """End every worker; those that cannot be ended are left to the kernel."""

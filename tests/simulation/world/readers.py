@@ -59,6 +59,9 @@ class SimulatedReaders:
             return Silent("the storage does not answer")
         return self._trainings[place.chain].progress()
 
+    def probe(self, place: Place, *, write: bool) -> str | Silent:
+        return "the storage does not answer" if self._disk(place).hangs else ""
+
     def close(self) -> None:
         pass
 
