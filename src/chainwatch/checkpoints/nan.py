@@ -8,12 +8,15 @@ a note instead of a number.
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, Iterable, Iterator, NamedTuple, Optional
+from typing import TYPE_CHECKING, Callable, Dict, Iterable, Iterator, NamedTuple, Optional
 
 from chainwatch.checkpoints.files import kind_of
 from chainwatch.checkpoints.files.base import Broken, Reader, fault_of_error, printable
 from chainwatch.checkpoints.files.values import Floats, count, floats_of
 from chainwatch.checkpoints.seal import files_of
+
+if TYPE_CHECKING:
+    from chainwatch.checkpoints.files.hdf5_objects import Dataset
 
 MAX_INFLATED = 64 << 30
 
@@ -155,13 +158,35 @@ def _hdf5_within(reader: Reader, start: int, size: int) -> Iterator[_Slab]:
         return reader.read(start + offset, length)
 
     for each in examine(read, size)[0]:
-        extents = tuple((start + offset, length) for offset, length in each.extents)
-        note = "compressed or shuffled" if each.filtered else ""
-        yield _Slab(each.name, each.dtype, _extents(reader, extents), each.little, note)
+        yield _Slab(each.name, each.dtype, _chunks(reader, start, each), each.little, _undecodable(each))
 
 
-def _extents(reader: Reader, extents: "tuple[tuple[int, int], ...]") -> Callable[[], Iterable[memoryview]]:
-    return lambda: (block for offset, length in extents for block in reader.blocks(offset, length))
+def _undecodable(dataset: Dataset) -> str:
+    from chainwatch.checkpoints.files.hdf5_data import MAX_DECODED
+    from chainwatch.checkpoints.files.hdf5_filters import KNOWN
+
+    if set(dataset.filters) - KNOWN:
+        return "compressed in a way that is not read here"
+    if dataset.filters and any(chunk.length > MAX_DECODED for chunk in dataset.chunks):
+        return "chunks that are too large to decode"
+    return ""
+
+
+def _chunks(reader: Reader, start: int, dataset: Dataset) -> Callable[[], Iterable[memoryview]]:
+    def blocks() -> Iterator[memoryview]:
+        from chainwatch.checkpoints.files.hdf5_filters import decode
+
+        for chunk in dataset.chunks:
+            stored = reader.blocks(start + chunk.offset, chunk.length)
+            if not dataset.filters:
+                yield from stored
+                continue
+            size = chunk.size or chunk.length
+            packed = b"".join(bytes(block) for block in stored)
+            whole = decode(packed, dataset.filters, chunk.mask, size, dataset.width, dataset.name)
+            yield memoryview(whole.data or b"")
+
+    return blocks
 
 
 def _keras(reader: Reader) -> Iterator[_Slab]:

@@ -77,6 +77,8 @@ def _child(work: Callable[[], int]) -> None:
         code = work()
     except KeyboardInterrupt:
         pass
+    except BrokenPipeError:
+        code = 0  # whoever read it has read enough
     except Exception as error:  # noqa: BLE001 - the parent has nobody else who would say it
         sys.stderr.write(f"chainwatch: {type(error).__name__}: {error} (a fault of chainwatch)\n")
         code = 2

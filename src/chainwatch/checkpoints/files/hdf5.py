@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import List, Tuple
 
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped
-from chainwatch.checkpoints.files.hdf5_objects import Dataset, File, Read, checksummed, walk
+from chainwatch.checkpoints.files.hdf5_data import lost_data, verify
+from chainwatch.checkpoints.files.hdf5_file import File, Read, checksummed
+from chainwatch.checkpoints.files.hdf5_objects import Dataset, walk
 
 __all__ = ["Read", "check", "examine"]
 
@@ -21,10 +23,12 @@ WRITING = 0x01
 def check(reader: Reader, deep: bool) -> Finding:
     """Superblock, end of file, and every object that can be reached."""
     found, warnings, whole = examine(reader.read, reader.size)
-    if deep:
-        for _ in reader.blocks(0, reader.size):
-            pass
-    return Finding("hdf5", warnings=tuple(warnings), facts={"tensors": len(found), "walked": whole})
+    covered = verify(reader, found, deep)
+    lost = lost_data(reader, found)
+    if lost is not None:
+        warnings.append(lost)
+    facts = {"tensors": len(found), "walked": whole}
+    return Finding("hdf5", warnings=tuple(warnings), checksummed=covered and whole, facts=facts)
 
 
 def examine(read: Read, size: int) -> Tuple[List[Dataset], List[str], bool]:

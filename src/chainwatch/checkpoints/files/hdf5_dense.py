@@ -1,7 +1,7 @@
 """Densely stored links of HDF5 groups (more than eight members, with newer libraries): a B-tree over a fractal heap.
 
 The version 2 B-tree of names gives heap IDs; the heap's direct blocks hold the link messages themselves.
-Format: HDF5 File Format Specification 3.0, sections Version 2 B-trees, Fractal Heap.
+Format: HDF5 File Format Specification 3.0, section Fractal Heap.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Iterator, List, NamedTuple, Tuple
 
 from chainwatch.checkpoints.files.base import Broken, grouped
-from chainwatch.checkpoints.files.hdf5_objects import File, checksummed
+from chainwatch.checkpoints.files.hdf5_file import File, checksummed, looks
+from chainwatch.checkpoints.files.hdf5_tree import records
 
-PREFIX = 10
-"""Bytes of a B-tree node that are no records: signature, version, type, checksum."""
 MAX_BLOCKS = 1_000_000
 MAX_BLOCK = 1 << 26
 
@@ -44,7 +43,7 @@ def dense_links(file: File, heap_address: int, tree_address: int, what: str) -> 
     starts = [block[0] for block in blocks]
     from bisect import bisect_right
 
-    for record in _records(file, tree_address, what):
+    for record in records(file, tree_address, f"the names in {what}"):
         identity = record[4:]
         if len(identity) <= heap.offsets or identity[0] & 0x30:
             raise Broken("structure", f"the place of a link in {what}", "another kind of heap object")
@@ -62,7 +61,7 @@ def _heap(file: File, address: int, what: str) -> _Heap:
     size = 26 + 12 * n + 3 * o
     head = file.at(address, size, f"the links of {what}")
     if head[:4] != b"FRHP":
-        raise Broken("structure", f"the links of {what}", "zeros" if not any(head) else "other bytes")
+        raise Broken("structure", f"the links of {what}", looks(head))
     if int.from_bytes(head[7:9], "little"):
         raise Broken("limit", f"links of {what} without a filter", "filtered ones")
     checksummed(head, f"the links of {what}")
@@ -116,56 +115,4 @@ def _blocks(heap: _Heap, what: str) -> Iterator[Tuple[int, int, int]]:
 def _signed(heap: _Heap, address: int, signature: bytes, what: str) -> None:
     found = heap.file.at(address, 4, f"the links of {what}")
     if found != signature:
-        raise Broken("structure", f"the links of {what}", "zeros" if not any(found) else "other bytes")
-
-
-def _records(file: File, address: int, what: str) -> Iterator[bytes]:
-    """Every record of a version 2 B-tree, each node's checksum verified."""
-    title = f"the names in {what}"
-    o, n = file.offsets, file.lengths
-    head = file.at(address, 22 + o + n, title)
-    if head[:4] != b"BTHD":
-        raise Broken("structure", title, "zeros" if not any(head) else "other bytes")
-    checksummed(head, title)
-    node_size = int.from_bytes(head[6:10], "little")
-    record = int.from_bytes(head[10:12], "little")
-    depth = int.from_bytes(head[12:14], "little")
-    root = int.from_bytes(head[16 : 16 + o], "little")
-    count = int.from_bytes(head[16 + o : 18 + o], "little")
-    if record < 5 or depth > 16 or not PREFIX + record <= node_size <= MAX_BLOCK:
-        raise Broken("structure", title, "a tree that cannot be")
-    most = (node_size - PREFIX) // record
-    narrow = _width(most)
-    totals, pointers, total = [0], [0], most
-    for _ in range(depth):
-        pointer = o + narrow + totals[-1]
-        held = max((node_size - PREFIX - pointer) // (record + pointer), 0)
-        total = (held + 1) * total + held
-        totals.append(_width(total))
-        pointers.append(pointer)
-    todo = [(root, count, depth)] if count else []
-    visited = 0
-    while todo:
-        where, held, level = todo.pop()
-        visited += 1
-        if visited > MAX_BLOCKS:
-            raise Broken("limit", f"at most {grouped(MAX_BLOCKS)} nodes", "more")
-        length = 6 + held * record + (held + 1) * pointers[level] * bool(level) + 4
-        if length > node_size:
-            raise Broken("structure", title, f"{held} records in a node of {grouped(node_size)} bytes")
-        block = file.at(where, length, title)
-        if block[:4] != (b"BTIN" if level else b"BTLF"):
-            raise Broken("structure", title, "zeros" if not any(block) else "other bytes")
-        checksummed(block, title)
-        for index in range(held):
-            yield block[6 + index * record : 6 + (index + 1) * record]
-        at = 6 + held * record
-        for _ in range(held + 1 if level else 0):
-            child = int.from_bytes(block[at : at + o], "little")
-            todo.append((child, int.from_bytes(block[at + o : at + o + narrow], "little"), level - 1))
-            at += pointers[level]
-
-
-def _width(limit: int) -> int:
-    """Bytes that a number up to `limit` is written in."""
-    return (max(limit, 1).bit_length() - 1) // 8 + 1
+        raise Broken("structure", f"the links of {what}", looks(found))

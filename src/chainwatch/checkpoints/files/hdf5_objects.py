@@ -7,14 +7,15 @@ Format: HDF5 File Format Specification 3.0.
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from chainwatch.checkpoints.files.base import Broken, grouped, printable
+from chainwatch.checkpoints.files.hdf5_chunks import Chunk, stored
+from chainwatch.checkpoints.files.hdf5_file import File, checksummed, looks
+from chainwatch.checkpoints.files.hdf5_filters import pipeline
 
 MAX_OBJECTS = 200_000
 MAX_NODES = 1_000_000
-
-Read = Callable[[int, int], bytes]
 
 DATASPACE, LINK_INFO, DATATYPE, LINK, LAYOUT, FILTERS, CONTINUATION, SYMBOLS = 1, 2, 3, 6, 8, 11, 16, 17
 
@@ -25,38 +26,13 @@ class Dataset(NamedTuple):
     name: str
     dtype: str
     """"F16", "BF16", "F32", "F64" for floating point; empty for everything else."""
+    width: int
+    """Bytes of an element."""
     little: bool
-    extents: Tuple[Tuple[int, int], ...]
-    """(offset, length) of its stored bytes: one for contiguous data, one a chunk otherwise."""
-    filtered: bool
-    """True where the bytes are compressed or shuffled."""
-
-
-class File(NamedTuple):
-    """What every address is read with."""
-
-    read: Read
-    base: int
-    end: int
-    """Absolute offset of the first byte past the data."""
-    offsets: int
-    """Bytes of an address."""
-    lengths: int
-    """Bytes of a length."""
-
-    def at(self, address: int, length: int, what: str) -> bytes:
-        """Bytes at an address of the file, which must lie before its end."""
-        where = self.base + address
-        if where + length > self.end:
-            raise Broken(
-                "structure",
-                f"{what} before the end of the file at {grouped(self.end)}",
-                f"it lies at {grouped(where)}",
-            )
-        return self.read(where, length)
-
-    def undefined(self, address: int) -> bool:
-        return address == (1 << (8 * self.offsets)) - 1
+    chunks: Tuple[Chunk, ...]
+    """Its stored bytes: one for contiguous data, one a chunk otherwise."""
+    filters: Tuple[int, ...]
+    """What was done to each chunk, in order (`hdf5_filters`)."""
 
 
 class _Walk:
@@ -108,7 +84,8 @@ def _messages(state: _Walk, address: int, name: str) -> Dict[int, List[bytes]]:
         _version2(state, address, what, messages)
         return messages
     if head[0] != 1 or head[1] != 0:
-        raise Broken("structure", f"{what} at {grouped(file.base + address)}", _looks(head))
+        raise Broken("structure", f"{what} at {grouped(file.base + address)}", looks(head))
+    stated, count = int.from_bytes(head[2:4], "little"), 0
     size = int.from_bytes(head[8:12], "little")
     todo = [(address + 16, size)]
     while todo:
@@ -122,6 +99,7 @@ def _messages(state: _Walk, address: int, name: str) -> Dict[int, List[bytes]]:
             kind = int.from_bytes(block[at : at + 2], "little")
             span = int.from_bytes(block[at + 2 : at + 4], "little")
             body = block[at + 8 : at + 8 + span]
+            count += 1
             if len(body) < span:
                 raise Broken("structure", f"messages inside {what}", "one that runs past it")
             if kind == CONTINUATION:
@@ -129,6 +107,8 @@ def _messages(state: _Walk, address: int, name: str) -> Dict[int, List[bytes]]:
             else:
                 messages.setdefault(kind, []).append(body)
             at += 8 + span
+    if count != stated:  # a block of zeros would read as many empty messages
+        raise Broken("structure", f"{stated} messages in {what}", f"{count}")
     return messages
 
 
@@ -149,7 +129,7 @@ def _version2(state: _Walk, address: int, what: str, messages: Dict[int, List[by
             raise Broken("structure", f"{what} of less than 16 MB", grouped(length))
         block = file.at(where, length, what)
         if block[:4] not in (b"OHDR", b"OCHK"):
-            raise Broken("structure", what, _looks(block))
+            raise Broken("structure", what, looks(block))
         checksummed(block, what)
         at = start
         header = 4 + (2 if flags & 4 else 0)
@@ -172,10 +152,6 @@ def _pair(file: File, body: bytes, what: str) -> Tuple[int, int]:
         raise Broken("structure", f"a continuation of {what}", f"{len(body)} bytes")
     offset = int.from_bytes(body[: file.offsets], "little")
     return offset, int.from_bytes(body[file.offsets : file.offsets + file.lengths], "little")
-
-
-def _looks(data: bytes) -> str:
-    return "zeros" if not any(data) else "other bytes"
 
 
 def _links(state: _Walk, messages: Dict[int, List[bytes]], name: str) -> Iterator[Tuple[str, int]]:
@@ -207,7 +183,7 @@ def _heap(file: File, address: int, name: str) -> bytes:
     what = f"the names in group {printable(name) or '/'}"
     head = file.at(address, 8 + 2 * file.lengths + file.offsets, what)
     if head[:4] != b"HEAP":
-        raise Broken("structure", what, _looks(head))
+        raise Broken("structure", what, looks(head))
     size = int.from_bytes(head[8 : 8 + file.lengths], "little")
     data = int.from_bytes(head[8 + 2 * file.lengths :][: file.offsets], "little")
     if size > 1 << 26:
@@ -251,7 +227,7 @@ def _symbols(state: _Walk, address: int, heap: bytes, name: str) -> Iterator[Tup
                 if kind != 2:  # a symbolic link has no header
                     yield heap[offset:end].decode("utf-8", "backslashreplace"), target
         else:
-            raise Broken("structure", f"{what} at {grouped(file.base + where)}", _looks(head))
+            raise Broken("structure", f"{what} at {grouped(file.base + where)}", looks(head))
 
 
 def _link(file: File, body: bytes) -> Optional[Tuple[str, int]]:
@@ -274,125 +250,29 @@ def _link(file: File, body: bytes) -> Optional[Tuple[str, int]]:
 
 
 def _dataset(state: _Walk, name: str, messages: Dict[int, List[bytes]]) -> Dataset:
-    dtype, little = _floating(messages.get(DATATYPE, [b""])[0])
-    extents = tuple(_extents(state, name, messages[LAYOUT][0]))
-    return Dataset(name, dtype, little, extents, FILTERS in messages)
+    what = f"dataset {printable(name)}"
+    width, dtype, little = _floating(messages.get(DATATYPE, [b""])[0])
+    filters = pipeline(messages[FILTERS][0]) if FILTERS in messages else ()
+    shape = _shape(state.file, messages.get(DATASPACE, [b""])[0])
+    chunks = stored(state.file, what, messages[LAYOUT][0], shape)
+    if chunks is None:
+        state.incomplete = True
+    return Dataset(name, dtype, width, little, tuple(chunks or ()), filters)
 
 
-def _floating(body: bytes) -> Tuple[str, bool]:
-    if len(body) < 20 or body[0] & 15 != 1:
-        return "", True
+def _shape(file: File, body: bytes) -> Tuple[int, ...]:
+    """The sizes of a simple dataspace; () for a scalar or none."""
+    if len(body) < 4:
+        return ()
+    start = 8 if body[0] == 1 else 4
+    return tuple(file.number(body, start + axis * file.lengths, file.lengths) for axis in range(body[1]))
+
+
+def _floating(body: bytes) -> Tuple[int, str, bool]:
+    """(bytes of an element, type, little-endian); the type is empty for what is no floating point number."""
     size = int.from_bytes(body[4:8], "little")
+    if len(body) < 20 or body[0] & 15 != 1:
+        return size, "", True
     exponent = body[13]
     dtype = {(2, 5): "F16", (2, 8): "BF16", (4, 8): "F32", (8, 11): "F64"}.get((size, exponent), "")
-    return dtype, not body[1] & 1
-
-
-def _extents(state: _Walk, name: str, body: bytes) -> Iterator[Tuple[int, int]]:
-    """Where the bytes of a dataset lie; nothing for data inside the header and for what was never written."""
-    file = state.file
-    what = f"dataset {printable(name)}"
-    version = body[0]
-    if version in (1, 2):
-        rank, kind, at = body[1], body[2], 8
-    elif version == 3:
-        rank, kind, at = body[2] if body[1] == 2 else 0, body[1], 3 if body[1] == 2 else 2
-    else:
-        # Version 4 (libver "latest") has contiguous data as version 3 has; its chunk indexes are not followed.
-        if body[1] == 1:
-            rank, kind, at = 0, 1, 2
-        else:
-            state.incomplete = state.incomplete or body[1] == 2
-            return
-    if kind == 0:
-        return
-    address = int.from_bytes(body[at : at + file.offsets], "little")
-    at += file.offsets
-    if file.undefined(address):
-        return
-    if kind == 1:
-        if version == 3 or version == 4:
-            size = int.from_bytes(body[at : at + file.lengths], "little")
-        else:
-            size = 1
-            for axis in range(rank):
-                size *= int.from_bytes(body[at + 4 * axis : at + 4 * axis + 4], "little")
-            yield from _inside(file, what, address, 0)  # without the size of an element: its place alone
-            return
-        yield from _inside(file, what, address, size)
-    elif kind == 2:
-        yield from _chunks(state, what, address, rank)
-
-
-def _inside(file: File, what: str, address: int, size: int) -> Iterator[Tuple[int, int]]:
-    where = file.base + address
-    if where + size > file.end:
-        raise Broken(
-            "truncated", f"the data of {what} up to {grouped(where + size)}", f"the file ends at {grouped(file.end)}"
-        )
-    yield where, size
-
-
-def _chunks(state: _Walk, what: str, address: int, rank: int) -> Iterator[Tuple[int, int]]:
-    """Chunks found through a version 1 B-tree; `rank` counts the element size as one more dimension."""
-    file = state.file
-    todo = [address]
-    visited: Set[int] = set()
-    while todo:
-        where = todo.pop()
-        if where in visited:
-            raise Broken("structure", f"the chunks of {what}", "a tree that leads back to itself")
-        visited.add(where)
-        state.node(what)
-        head = file.at(where, 8, f"the chunks of {what}")
-        if head[:4] != b"TREE" or head[4] != 1:
-            raise Broken("structure", f"the chunks of {what} at {grouped(file.base + where)}", _looks(head))
-        count = int.from_bytes(head[6:8], "little")
-        key = 8 + 8 * rank
-        step = key + file.offsets
-        body = file.at(where + 8 + 2 * file.offsets, count * step, f"the chunks of {what}")
-        for at in range(0, len(body), step):
-            child = int.from_bytes(body[at + key : at + step], "little")
-            if head[5] > 0:
-                todo.append(child)
-            else:
-                yield from _inside(file, what, child, int.from_bytes(body[at : at + 4], "little"))
-
-
-def checksummed(block: bytes, what: str) -> None:
-    """A block that ends in its own lookup3 checksum.
-
-    Raises:
-        Broken: the checksum differs.
-    """
-    if lookup3(block[:-4]) != int.from_bytes(block[-4:], "little"):
-        raise Broken("checksum", f"the checksum of {what}", "another")
-
-
-def lookup3(data: bytes) -> int:
-    """Bob Jenkins' hashlittle, with which HDF5 checks its metadata."""
-    mask = 0xFFFFFFFF
-    length = len(data)
-    a = b = c = (0xDEADBEEF + length) & mask
-    at = 0
-    while length - at > 12:
-        a = (a + int.from_bytes(data[at : at + 4], "little")) & mask
-        b = (b + int.from_bytes(data[at + 4 : at + 8], "little")) & mask
-        c = (c + int.from_bytes(data[at + 8 : at + 12], "little")) & mask
-        for turn in (4, 6, 8, 16, 19, 4):
-            a = (a - c) & mask
-            a ^= ((c << turn) | (c >> (32 - turn))) & mask
-            c = (c + b) & mask
-            a, b, c = b, c, a
-        at += 12
-    if at == length:
-        return c
-    tail = data[at:].ljust(12, b"\0")
-    a = (a + int.from_bytes(tail[:4], "little")) & mask
-    b = (b + int.from_bytes(tail[4:8], "little")) & mask
-    c = (c + int.from_bytes(tail[8:12], "little")) & mask
-    for turn in (14, 11, 25, 16, 4, 14, 24):
-        c ^= b
-        c = (c - (((b << turn) | (b >> (32 - turn))) & mask)) & mask
-        a, b, c = b, c, a
-    return b
+    return size, dtype, not body[1] & 1

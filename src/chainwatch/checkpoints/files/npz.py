@@ -10,6 +10,7 @@ import zlib
 from typing import Callable, Iterator, List, NamedTuple, Optional, Tuple
 
 from chainwatch.checkpoints.files.base import Broken, Finding, Reader, grouped, printable
+from chainwatch.checkpoints.files.zeros import lost_tail
 from chainwatch.checkpoints.files.zips import DEFLATED, STORED, Record, read_zip, verify_records
 from chainwatch.checkpoints.patterns import Pattern
 
@@ -87,7 +88,8 @@ def _npy(reader: Reader, deep: bool) -> Finding:
     if deep:
         for _ in reader.blocks(0, reader.size):
             pass
-    return Finding("npy")
+    lost = lost_tail(reader, 0)
+    return Finding("npy", warnings=() if lost is None else (lost,))
 
 
 def read_header(read: Read, offset: int, end: int) -> Header:

@@ -21,14 +21,17 @@ SHARE = 0.125
 LEAST = 256
 
 
-def lost_tail(reader: Reader, start: int) -> Optional[str]:
-    """A warning where the last part of `start`..end is zeros or a hole in the file, else None."""
+def lost_tail(reader: Reader, start: int, data_end: Optional[int] = None) -> Optional[str]:
+    """A warning where the last part of `start`..end is zeros or a hole in the file, else None.
+
+    `data_end`: where the data end, if other things lie behind them; zeros there alone are no hint.
+    """
     size = reader.size - start
     if size < LEAST or any(reader.read(reader.size - min(PIECE, LEAST), min(PIECE, LEAST))):
         return None
     first = _zeros_from(reader, start)
     lost = reader.size - first
-    if lost < max(LEAST, size * SHARE):
+    if lost < max(LEAST, size * SHARE) or (data_end is not None and data_end - first < LEAST):
         return None
     what = "were never written (a hole in the file)" if _is_hole(reader, first) else "are zeros"
     return f"the last {grouped(lost)} of {grouped(reader.size)} bytes {what}; if they were lost, nothing else shows it"

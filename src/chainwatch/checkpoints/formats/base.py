@@ -46,11 +46,20 @@ def step_of(name: str) -> Optional[int]:
     stem = name
     while True:
         stem, ending = os.path.splitext(stem)
-        if not ending or ending[1:].isdigit():
+        if not ending or ending[1:2].isdigit():
             stem += ending
             break
-    numbers = [stem[begin:end] for begin, end in number_runs(stem) if end - begin <= 18]
-    return int(numbers[-1]) if numbers else None
+    runs = [(begin, end) for begin, end in number_runs(stem) if end - begin <= 18]
+    whole = [run for run in runs if not _in_decimal(stem, *run)]
+    begin, end = (whole or runs or [(0, 0)])[-1]
+    return int(stem[begin:end]) if end else None
+
+
+def _in_decimal(text: str, begin: int, end: int) -> bool:
+    """A part of a number such as the loss in `weights-003-2.24`."""
+    after = text[end : end + 1] == "." and text[end + 1 : end + 2].isdigit()
+    before = text[begin - 1 : begin] == "." and text[begin - 2 : begin - 1].isdigit() if begin > 1 else False
+    return after or before
 
 
 class Folder:
@@ -284,9 +293,13 @@ class Look:
         return name in root or ("/" in name and os.path.lexists(os.path.join(root.path, name)))
 
     def neighbour_files(self, name: str) -> Iterator[Tuple[Candidate, os.stat_result]]:
-        """The file of that name in each neighbour that has it (for a single file: the neighbour's own)."""
+        """The file of that name in each neighbour that has it (for a file or a prefix: what the neighbour's own name
+        makes of it)."""
+        own = self.candidate.name
+        if self.candidate.folder is None and not name.startswith(own):
+            return
         for other in self.neighbours:
-            theirs = name if self.candidate.folder is not None else other.name
+            theirs = name if self.candidate.folder is not None else other.name + name[len(own) :]
             info = other.root.stat(theirs)
             if info is not None:
                 yield other, info

@@ -25,8 +25,12 @@ TMP = ".orbax-checkpoint-tmp"
 METADATA = "_CHECKPOINT_METADATA"
 TREE = "_METADATA"
 COMMIT = "commit_success.txt"
-TREE_HANDLERS = ("PyTreeCheckpointHandler", "StandardCheckpointHandler", "ArrayCheckpointHandler")
+TREE_HANDLERS = ("PyTreeCheckpointHandler", "StandardCheckpointHandler", ".PyTreeHandler")
+"""Handlers that write `_METADATA`, and need it."""
 INTERNAL = ("d", "array_metadatas")
+STRINGS = "_strings.json"
+WITHOUT_ARRAYS = frozenset(("string", "None", "Dict", "List", "Tuple", "NamedTuple"))
+"""Types of leaves for which nothing is written into the array store."""
 
 
 class Orbax(Layout):
@@ -117,7 +121,7 @@ def _judge_item(look: Look, folder: Folder, prefix: str, handler: str, strict: b
         loaded = load_json(look, prefix + TREE)
         tree = loaded if isinstance(loaded, dict) else {}
     elif any(True for _ in look.neighbour_files(prefix + TREE)) or (
-        strict and handler.endswith(TREE_HANDLERS[:2]) and "checkpoint" not in folder
+        strict and handler.endswith(TREE_HANDLERS) and "checkpoint" not in folder
     ):
         look.missing(prefix + TREE)
     for name in ("_sharding", "metadata", "metrics"):
@@ -135,6 +139,13 @@ def _judge_item(look: Look, folder: Folder, prefix: str, handler: str, strict: b
     if "checkpoint" in folder.files:
         look.file(prefix + "checkpoint", "msgpack")  # the aggregate file of Orbax before 0.5
         look.checksummed = False
+    types = _leaf_types(tree)
+    if "string" in types and STRINGS in folder:
+        load_json(look, prefix + STRINGS)
+    elif "string" in types:
+        look.missing(prefix + STRINGS)
+    if types and types <= WITHOUT_ARRAYS and MANIFEST not in folder:
+        return
     store_all = bool(tree.get("store_array_data_equal_to_fill_value"))
     arrays: Optional[Arrays] = None
     if MANIFEST in folder or tree.get("use_ocdbt") or (("d" in folder.dirs) and not _has_zarr(folder)):
@@ -146,6 +157,15 @@ def _judge_item(look: Look, folder: Folder, prefix: str, handler: str, strict: b
         arrays = judge_zarr(look, prefix, store_all, skip=("array_metadatas", "d") if prefix else INTERNAL)
     if arrays is not None:
         _all_there(look, prefix, tree, arrays)
+
+
+def _leaf_types(tree: Dict[str, Any]) -> Set[str]:
+    """What kinds of values the tree holds, as far as it says."""
+    listed = tree.get("tree_metadata")
+    try:
+        return {str(leaf["value_metadata"]["value_type"]) for leaf in listed.values()} if listed else set()
+    except (TypeError, KeyError, AttributeError):
+        return set()
 
 
 def _has_zarr(folder: Folder) -> bool:
