@@ -52,6 +52,7 @@ KEYS = frozenset(
         "epoch",
         "num_experts",
         "consumed_train_samples",
+        "param_shapes",
     )
 )
 """Names of plain values that layouts ask for, wherever in the upper levels of the pickle they are."""
@@ -108,6 +109,8 @@ def facts(value: Any, number_of: Callable[[Storage, int], Optional[float]]) -> D
                 found[key] = each
             elif type(each) is list and each and all(type(one) is int for one in each[:64]):
                 found[key] = each[:64]
+            elif type(each) is list and key == "param_shapes":
+                found["layers"] = _layers(each)
             elif type(each) is Thing and key in ("iteration", "step", "global_step", "global_steps"):
                 number = _number(each, number_of)
                 if number is not None:
@@ -117,6 +120,17 @@ def facts(value: Any, number_of: Callable[[Storage, int], Optional[float]]) -> D
     if steps:
         found["optimizer_steps"] = sorted(steps)
     return found
+
+
+def _layers(groups: List[Any]) -> List[int]:
+    """Numbers of the layers in names such as `3.weight` (modules of a pipeline are numbered), by group of parameters."""
+    numbers = set()
+    for group in groups:
+        for name in islice(group, MAX_NODES) if type(group) is dict else ():
+            number = name.partition(".")[0] if type(name) is str else ""
+            if number.isdigit() and len(number) < 7:
+                numbers.add(int(number))
+    return sorted(numbers)
 
 
 def _nodes(value: Any) -> Iterator[Tuple[object, Any, bool]]:

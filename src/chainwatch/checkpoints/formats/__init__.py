@@ -27,7 +27,7 @@ class Entry(NamedTuple):
 
 TABLE: Tuple[Entry, ...] = (
     Entry(("hf_trainer", "hf_deepspeed", "hf_fsdp", "peft"), "hf_trainer", ("checkpoint-", "\ntrainer_state.json\n")),
-    Entry(("accelerate",), "accelerate", ("checkpoint_", "\nrandom_states_")),
+    Entry(("accelerate",), "accelerate", ("checkpoint_", "\nrandom_states_", "\noptimizer.bin\n")),
     Entry(
         ("deepspeed",),
         "deepspeed",
@@ -52,7 +52,7 @@ TABLE: Tuple[Entry, ...] = (
     ),
     Entry(("tf",), "tf", (".index\n", ".data-00", "_temp/\n", "\ncheckpoint\n")),
     Entry(("composer",), "composer", ("-rank",)),
-    Entry(("keras",), "keras", (".keras\n", ".weights.h5\n", "\ntraining_metadata.json\n")),
+    Entry(("keras",), "keras", (".keras\n", ".weights.h5\n", ".weights.json\n", "\ntraining_metadata.json\n")),
     Entry(("npz",), "npz", (".npz\n", ".npy\n")),
     Entry(("hdf5",), "hdf5", (".h5\n", ".hdf5\n", ".he5\n")),
     Entry(

@@ -30,6 +30,8 @@ class Accelerate(Layout):
     def owns(self, folder: Folder) -> bool:
         if any(name.startswith("random_states_") for name in folder.files):
             return True
+        if "optimizer.bin" in folder.files and "trainer_state.json" not in folder:
+            return any(name in WEIGHTS[:2] or name in INDICES for name in folder.files)
         return self.named(folder.name) and any(
             _is(name, _MODELS, (".safetensors", ".bin")) or _is_state(name) or name in INDICES for name in folder.files
         )
@@ -43,6 +45,10 @@ class Accelerate(Layout):
         inner = [name for name in folder.dirs if _is_inner(folder.sub(name))]
         if not inner:
             judge_model(folder, neighbours, look)
+            _judge_first(folder, look)
+            more = [{name for name in other.files if _is_more(name)} for other in neighbours if other.files]
+            for name in sorted(set.intersection(*more) - set(folder.files)) if more else ():
+                look.missing(name, "one more model")
         else:
             for name in folder.files:
                 if name in WEIGHTS:
@@ -61,11 +67,30 @@ class Accelerate(Layout):
         judge_ranks(folder, neighbours, "random_states", ".pkl", None, True, look)
 
 
+def _judge_first(folder: Folder, look: Look) -> None:
+    """Objects are numbered from the second on: where there is a second, there was a first."""
+    for stem, ending in (
+        ("model", "safetensors"),
+        ("pytorch_model", "bin"),
+        ("optimizer", "bin"),
+        ("scheduler", "bin"),
+    ):
+        first = f"{stem}.{ending}"
+        said = any(problem.file == first for problem in look.problems)
+        if f"{stem}_1.{ending}" in folder and not said and first not in folder and f"{first}.index.json" not in folder:
+            look.missing(first, f"the first one, beside {stem}_1.{ending}")
+
+
 def _is(name: str, stems: Tuple[str, ...], endings: Tuple[str, ...]) -> bool:
     """True for `<stem><ending>` and `<stem>_<number><ending>`."""
     stem, dot, ending = name.rpartition(".")
     head, _, number = stem.rpartition("_")
     return dot + ending in endings and (stem in stems or (number.isdigit() and head in stems))
+
+
+def _is_more(name: str) -> bool:
+    """A model behind the first one."""
+    return _is(name, _MODELS, (".safetensors", ".bin")) and name not in WEIGHTS
 
 
 def _is_state(name: str) -> bool:

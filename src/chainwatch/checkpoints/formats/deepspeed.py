@@ -9,84 +9,17 @@ loads optimizer files of another step without a word; only the step inside them 
 from __future__ import annotations
 
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, Pointer, step_of
-from chainwatch.checkpoints.patterns import Pattern, Template
+from chainwatch.checkpoints.formats.deepspeed_names import Names
+from chainwatch.checkpoints.patterns import Template
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+    from typing import Any, Dict, Iterable, List, Optional, Set
 
-    Rank = Tuple[int, int]
+    from chainwatch.checkpoints.formats.deepspeed_names import Rank
 
-_MODEL = Template("mp_rank_{}_model_states.pt")
-_ZERO_MODEL = (
-    Template("zero_pp_rank_{}_mp_rank_{}_model_states.pt"),
-    Template("zero_pp_rank_{}_mp_rank_{}model_states.pt"),
-)
-_OPTIM = (
-    ("zero_pp_rank_", Template("{}_mp_rank_{}_optim_states.pt"), "_optim_states.pt"),
-    ("bf16_zero_pp_rank_", Template("{}_mp_rank_{}_optim_states.pt"), "_optim_states.pt"),
-    ("fp16_zero_pp_rank_", Template("{}_mp_rank_{}_optim_states.pt"), "_optim_states.pt"),
-    ("zero_pp_rank_", Template("{}_mp_rank_{}optim_states.pt"), "optim_states.pt"),
-)
-"""Beginning, the rest with its numbers, ending; the last is how very old versions spelt it."""
-_LAYER = Pattern(r"layer_(\d+)-model_(\d+)(.*)-model_states\.pt$")
-_EXPERT = Pattern(r"(?:layer_(\d+)_)?expert_(\d+)_mp_rank_(\d+)_model_states\.pt$")
-_EXPERT_OPTIM = Pattern(r"expp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt$")
 _NAMED = Template("global_step{}")
-
-
-class _Names:
-    """The files of one step, by what their names say."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.model: Dict[int, str] = {}
-        self.zero_model: Dict[Rank, str] = {}
-        self.optim: Dict[Rank, str] = {}
-        self.layers: Dict[int, Set[Tuple[int, str]]] = {}
-        self.experts: Dict[int, Set[Rank]] = {}
-        self.expert_optim: Set[Rank] = set()
-        self.others: List[str] = []
-        """Layer, expert and expert optimizer files: all are examined."""
-        self.optim_name = ("zero_pp_rank_", "_optim_states.pt")
-        for name in names:
-            if not name.endswith("_states.pt") and not name.endswith("optim_states.pt"):
-                continue
-            self._sort(name)
-
-    def _sort(self, name: str) -> None:
-        model = _MODEL.match(name)
-        if model:
-            self.model[int(model[0])] = name
-            return
-        if name.startswith("zero_pp_rank_"):
-            for each in _ZERO_MODEL:
-                ranks = each.match(name)
-                if ranks:
-                    self.zero_model[int(ranks[0]), int(ranks[1])] = name
-                    return
-        for start, rest, ending in _OPTIM:
-            ranks = rest.match(name[len(start) :]) if name.startswith(start) else None
-            if ranks:
-                self.optim[int(ranks[0]), int(ranks[1])] = name
-                self.optim_name = (start, ending)
-                return
-        found = _LAYER.match(name)
-        if found:
-            self.layers.setdefault(int(found[1]), set()).add((int(found[2]), found[3]))
-        else:
-            found = _EXPERT.match(name)
-            if found:
-                self.experts.setdefault(int(found[1] or -1), set()).add((int(found[2]), int(found[3])))
-            else:
-                found = _EXPERT_OPTIM.match(name)
-                if not found:
-                    return
-                self.expert_optim.add((int(found[1]), int(found[2])))
-        self.others.append(name)
-
-    def __bool__(self) -> bool:
-        return bool(self.model or self.zero_model or self.optim or self.others)
 
 
 class DeepSpeed(Layout):
@@ -95,7 +28,7 @@ class DeepSpeed(Layout):
     name = "deepspeed"
 
     def owns(self, folder: Folder) -> bool:
-        return bool(_Names(folder.files)) or ("zero" in folder.dirs and folder.name.endswith("_universal"))
+        return bool(Names(folder.files)) or ("zero" in folder.dirs and folder.name.endswith("_universal"))
 
     def named(self, name: str) -> bool:
         return _is_step(name)
@@ -125,7 +58,7 @@ def _is_step(name: str) -> bool:
 
 def judge_step(folder: Folder, prefix: str, look: Look) -> None:
     """Judge the files of one step; `prefix` is the way from the checkpoint to `folder` (for a Trainer's inner step)."""
-    names = _Names(folder.files)
+    names = Names(folder.files)
     if not names:
         look.missing(prefix + "mp_rank_00_model_states.pt", "model states of rank 0")
         return
@@ -144,8 +77,10 @@ def judge_step(folder: Folder, prefix: str, look: Look) -> None:
         width = _common(optim.values(), "partition_count")
     for name in names.others:
         look.file(prefix + name)
-    _expect_ranks(names, neighbours, prefix, width, mp or 1, stage, model, look)
-    _expect_layers(names, neighbours, prefix, look)
+    world = _expect_model(names, prefix, width, mp or 1, stage, look)
+    _expect_optim(names, neighbours, prefix, world, stage, model, look)
+    _expect_layers(names, neighbours, prefix, list(model.values()), look)
+    _expect_experts(names, neighbours, prefix, list(model.values()), look)
     _expect_one_step(model, optim, prefix, look)
     _expect_offload(folder, prefix, width, look)
     if width is not None:
@@ -153,18 +88,11 @@ def judge_step(folder: Folder, prefix: str, look: Look) -> None:
         look.detail += f", {extra} files of a former larger run are passed over" if extra else ""
 
 
-def _expect_ranks(
-    names: _Names,
-    neighbours: List[_Names],
-    prefix: str,
-    dp: Optional[int],
-    mp: int,
-    stage: Optional[int],
-    model: Dict[str, Dict[str, Any]],
-    look: Look,
-) -> None:
-    """The model and optimizer file of every rank of the world that the model states name."""
-    sharded = bool(names.zero_model) or (stage == 3 and not names.model)
+def _expect_model(
+    names: Names, prefix: str, dp: Optional[int], mp: int, stage: Optional[int], look: Look
+) -> List[Rank]:
+    """The model states of every rank of the world that they name; returns that world."""
+    sharded = _is_sharded(names, stage)
     if not sharded and not names.layers and not names.model:
         look.missing(prefix + "mp_rank_00_model_states.pt", "model states of rank 0")
     for rank in range(max(mp, max(names.model, default=0) + 1)):
@@ -177,55 +105,85 @@ def _expect_ranks(
         for data, part in world:
             if (data, part) not in names.zero_model:
                 look.missing(f"{prefix}zero_pp_rank_{data}_mp_rank_{part:02d}_model_states.pt", f"world size {dp}")
+    return world
+
+
+def _is_sharded(names: Names, stage: Optional[int]) -> bool:
+    return bool(names.zero_model) or (stage == 3 and not names.model)
+
+
+def _expect_optim(
+    names: Names,
+    neighbours: List[Names],
+    prefix: str,
+    world: List[Rank],
+    stage: Optional[int],
+    model: Dict[str, Dict[str, Any]],
+    look: Look,
+) -> None:
+    """The optimizer file of every rank, where the optimizer is not inside the model states."""
     inside = any("optimizer_steps" in facts for facts in model.values())
     theirs = any(other.optim for other in neighbours)
     if (
         names.optim
-        or sharded
+        or _is_sharded(names, stage)
         or (stage or 0) > 0
         or (stage is None and theirs and not inside and not names.expert_optim)
     ):
         before, after = names.optim_name
+        dp = world[-1][0] + 1 if world else 0
         for data, part in world:
             if (data, part) not in names.optim:
                 look.missing(f"{prefix}{before}{data}_mp_rank_{part:02d}{after}", f"world size {dp}")
 
 
-def _expect_layers(names: _Names, neighbours: List[_Names], prefix: str, look: Look) -> None:
-    """Pipeline layers and experts: every layer has the same parts, numbered without a gap, as its neighbours have."""
-    _expect_parts(
-        look,
-        prefix,
-        "layer_{:02d}-model_{:02d}{}-model_states.pt",
-        {(layer, *part) for layer, parts in names.layers.items() for part in parts},
-        [{(layer, *part) for layer, parts in other.layers.items() for part in parts} for other in neighbours],
-    )
+def _expect_layers(names: Names, neighbours: List[Names], prefix: str, model: List[Dict[str, Any]], look: Look) -> None:
+    """Pipeline layers: every layer whose parameters the model states list, with the same parts, as its neighbours have."""
+    have = {(layer, *part) for layer, parts in names.layers.items() for part in parts}
+    theirs = [{(layer, *part) for layer, parts in other.layers.items() for part in parts} for other in neighbours]
+    piped = bool(names.layers) or (bool(theirs) and bool(theirs[0]))
+    listed = {layer for facts in model for layer in facts.get("layers") or ()} if piped else set()
+    parts = {entry[1:] for entry in have} or {entry[1:] for entry in (theirs[0] if theirs else ())}
+    wanted = {(layer, *part) for layer in {entry[0] for entry in have} | listed for part in parts}
+    if theirs and theirs[0] and {entry[1:] for entry in theirs[0]} == parts:
+        wanted |= theirs[0]
+    for layer, rank in sorted(wanted - have):
+        look.missing(f"{prefix}layer_{layer:02d}{rank}-model_states.pt", "every part of every layer")
+
+
+def _expect_experts(
+    names: Names, neighbours: List[Names], prefix: str, model: List[Dict[str, Any]], look: Look
+) -> None:
+    """Experts of a mixture: as many in each layer as the model states say (`num_experts`), else as the others have."""
+    nearest = neighbours[0] if neighbours else None
     whole: Set[Rank] = set().union(*names.experts.values()) if names.experts else set()
+    ranks = {rank for _, rank in whole} or {0}
+    counts: List[int] = next((facts["num_experts"] for facts in model if type(facts.get("num_experts")) is list), [])
+    layers = set(names.experts) | (set(nearest.experts) if nearest else set())
+    if not names.layers and -1 not in layers:
+        layers |= {layer for layer, count in enumerate(counts) if count > 1}
     last = max((expert for expert, _ in whole), default=-1)
-    ranks = {rank for _, rank in whole}
-    for layer, parts in names.experts.items():
-        for expert in range(last + 1):
+    readable = any(model)
+    for layer in sorted(layers):
+        stated = counts[layer] if 0 <= layer < len(counts) and not names.layers else max(counts, default=0)
+        held = max((expert for expert, _ in names.experts.get(layer, ())), default=-1)
+        unstated = (
+            last if readable else held
+        )  # with states that cannot be read, layers of different widths may be meant
+        for expert in range(min(stated, 100_000) or unstated + 1 or 1):
             for rank in sorted(ranks):
-                if (expert, rank) not in parts:
+                if (expert, rank) not in names.experts.get(layer, ()):
                     start = "" if layer < 0 else f"layer_{layer}_"
                     look.missing(f"{prefix}{start}expert_{expert}_mp_rank_{rank:02d}_model_states.pt", "every expert")
-    for other in neighbours:
-        for layer in sorted(set(other.experts) - set(names.experts)):
-            look.missing(f"{prefix}layer_{layer}_expert_0_mp_rank_00_model_states.pt", "experts as its neighbour has")
-        break
-    for rank in range(max((rank for rank, _ in names.expert_optim), default=-1) + 1):
-        if (rank, 0) not in names.expert_optim:
-            look.missing(f"{prefix}expp_rank_{rank}_mp_rank_00_optim_states.pt", "every expert-parallel rank")
-
-
-def _expect_parts(look: Look, prefix: str, form: str, have: Set[Any], theirs: List[Set[Any]]) -> None:
-    parts = {entry[1:] for entry in have}
-    wanted = {(layer, *part) for layer in {entry[0] for entry in have} for part in parts}
-    if theirs and theirs[0] and have:
-        same_parts = {entry[1:] for entry in theirs[0]} == parts
-        wanted |= theirs[0] if same_parts else set()
-    for entry in sorted(wanted - have):
-        look.missing(prefix + form.format(*entry), "every part of every layer")
+    told = names.expert_optim | (
+        nearest.expert_optim if nearest and nearest.optim.keys() == names.optim.keys() else set()
+    )
+    for group in range(max((group for group, _ in told), default=-1) + 1):
+        for rank in sorted({rank for _, rank in told}):
+            if (group, rank) not in names.expert_optim:
+                look.missing(
+                    f"{prefix}expp_rank_{group}_mp_rank_{rank:02d}_optim_states.pt", "every expert-parallel rank"
+                )
 
 
 def _expect_one_step(
@@ -280,10 +238,13 @@ def _expect_offload(folder: Folder, prefix: str, dp: Optional[int], look: Look) 
 
 def _judge_universal(folder: Folder, look: Look) -> None:
     """`zero/<parameter>/{fp32,exp_avg,exp_avg_sq,step}.pt`, the same for every parameter, and the model states."""
-    names = _Names(folder.files)
-    if not names.model:
-        look.missing("mp_rank_00_model_states.pt", "model states")
-    facts = [look.file(name).facts for name in (*names.model.values(), *names.others)]
+    names = Names(folder.files)
+    facts = [look.file(name).facts for name in (*names.model.values(), *names.zero_model.values())]
+    for name in names.others:
+        look.file(name)
+    dp, mp, stage = (_common(facts, key) for key in ("dp_world_size", "mp_world_size", "stage"))
+    _expect_model(names, "", dp, mp or 1, None if names.model else stage, look)
+    _expect_layers(names, _neighbour_names(look, ""), "", facts, look)
     step = _common(facts, "global_steps")
     look.step = step if look.step is None else look.step
     zero = folder.sub("zero")
@@ -302,6 +263,9 @@ def _judge_universal(folder: Folder, look: Look) -> None:
                 look.file(f"zero/{name}/{each}")
     for each in zero.files:
         look.file(f"zero/{each}")
+    theirs = any("optimizer_state.pt" in other.root.sub("zero").files for other in look.neighbours[:2])
+    if "optimizer_state.pt" not in zero.files and ("step.pt" in usual or theirs):
+        look.missing("zero/optimizer_state.pt", "what the optimizer holds once for all parameters")
 
 
 def _weigh_pointer(candidate: Candidate, look: Look) -> None:
@@ -320,23 +284,23 @@ def _weigh_pointer(candidate: Candidate, look: Look) -> None:
         look.uncommitted(candidate.name, f"{pointer.file} to name it", f"{pointer.file} still names {pointer.target}")
 
 
-def _neighbour_names(look: Look, prefix: str) -> List[_Names]:
+def _neighbour_names(look: Look, prefix: str) -> List[Names]:
     found = []
     for other in look.neighbours[:4]:
         folder = other.root
         if prefix:
             inner = [name for name in folder.dirs if _NAMED.match(name)]
             folder = folder.sub(inner[0]) if inner else folder
-        found.append(_Names(folder.files))
+        found.append(Names(folder.files))
     return [names for names in found if names]
 
 
 def rank_count(folder: Folder) -> Optional[int]:
     """Data-parallel ranks of a step, by the names of its files."""
-    return _width([_Names(folder.files)])
+    return _width([Names(folder.files)])
 
 
-def _width(neighbours: List[_Names]) -> Optional[int]:
+def _width(neighbours: List[Names]) -> Optional[int]:
     for names in neighbours:
         ranks = [rank for rank, _ in (*names.zero_model, *names.optim)]
         if ranks:

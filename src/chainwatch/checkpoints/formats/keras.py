@@ -13,7 +13,7 @@ from chainwatch.checkpoints.patterns import Template
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Iterable, Optional
+    from typing import Iterable, Optional, Set
 
 BACKUP = "latest.weights.h5"
 PROGRESS = "training_metadata.json"
@@ -72,7 +72,7 @@ class Keras(Layout):
             look.missing(index, "the index, which is written after the shards")
         value = load_json(look, index) if index in candidate.run else None
         weights = value.get("weight_map") if isinstance(value, dict) else None
-        named = {name for names in weights.values() for name in names} if _is_map(weights) else set()
+        named = _shards(weights)
         if value is not None and not named:
             look.problem(index, "structure", "a weight_map with names of shards", "none")
         for name in sorted(named | present):
@@ -89,11 +89,14 @@ def shard_stem(name: str) -> Optional[str]:
     return stem if stem and match and len(match[0]) == 5 else None
 
 
-def _is_map(weights: object) -> bool:
-    return isinstance(weights, dict) and all(
-        isinstance(names, list) and all(isinstance(name, str) and "/" not in name for name in names)
-        for names in weights.values()
-    )
+def _shards(weights: object) -> Set[str]:
+    """The shards that an index names; none where it is not what it must be."""
+    found: Set[str] = set()
+    for names in weights.values() if isinstance(weights, dict) else ():
+        if not isinstance(names, list) or not all(isinstance(name, str) and "/" not in name for name in names):
+            return set()
+        found.update(names)
+    return found
 
 
 LAYOUT = Keras()

@@ -98,17 +98,33 @@ def judge_index(folder: Folder, index: str, prefix: str, look: Look) -> Set[str]
     return set(shards)
 
 
+WITH_NEWLINE = ("config.json", "trainer_state.json", "model.safetensors.index.json", "pytorch_model.bin.index.json")
+"""transformers ends these in a newline. PEFT's adapter_config.json has none."""
+
+
 def expect_newline(name: str, finding: Finding, look: Look) -> None:
-    """A JSON file without the newline that transformers, or the neighbour's file, ends in: its last byte is cut."""
+    """A JSON file without the newline that transformers ends it in, or that its whole neighbours have: its last byte is
+    cut."""
     if finding.facts.get("ends_in_newline", True):
         return
-    ended = "training_args.bin" in look.candidate.root
+    ended = "training_args.bin" in look.candidate.root and name in WITH_NEWLINE
     for other, info in look.neighbour_files(name):
-        last = other.root.head(name, info.st_size) if info.st_size < 1 << 20 else None
-        ended = last is not None and last.endswith(b"\n")
-        break
+        text = other.root.head(name, info.st_size) if info.st_size < 1 << 20 else None
+        if text is not None and _is_json(text):
+            ended = text.endswith(b"\n")
+            break
     if ended:
         look.problem(name, "truncated", "a newline at the end", "the last byte is cut")
+
+
+def _is_json(text: bytes) -> bool:
+    import json
+
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _compare(name: str, wanted: List[str], facts: Dict[str, Any], index: str, look: Look) -> None:
