@@ -50,7 +50,9 @@ class PrivateCluster(Client):
         self.layout = layout
         self.ports = ports
         self.nodes = node_names(settings)
-        self._daemons = {daemon.name: daemon for daemon in describe_daemons(layout, self.nodes, self.env)}
+        without = () if settings.accounting else ("mariadb", "slurmdbd")
+        daemons = describe_daemons(layout, self.nodes, self.env)
+        self._daemons = {daemon.name: daemon for daemon in daemons if daemon.name not in without}
         self._guard: subprocess.Popen[bytes] | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -125,7 +127,8 @@ class PrivateCluster(Client):
                 break
             time.sleep(0.05)
         for name in ("slurmdbd", "mariadb", "munged"):
-            self._daemons[name].stop()
+            if name in self._daemons:
+                self._daemons[name].stop()
         if self.layout.sockets != self.layout.run:
             shutil.rmtree(self.layout.sockets, ignore_errors=True)
         if self._guard is not None:
@@ -231,12 +234,14 @@ class PrivateCluster(Client):
     def _start_all(self, say: Callable[[str], None]) -> None:
         say(f"booting a private Slurm in {self.root}")
         self._daemons["munged"].start()
-        install_database(self, self.layout)
-        self.start_daemon("mariadb")
+        if self.settings.accounting:
+            install_database(self, self.layout)
+            self.start_daemon("mariadb")
         self._await_daemon(self._daemons["munged"])
-        create_database(self, self.layout)
-        self.start_daemon("slurmdbd")
-        fill(self, self.name, self.settings)
+        if self.settings.accounting:
+            create_database(self, self.layout)
+            self.start_daemon("slurmdbd")
+            fill(self, self.name, self.settings)
         self.start_daemon("slurmctld")
         for node in self.nodes:
             self._daemons[f"slurmd:{node}"].start()

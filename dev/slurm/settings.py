@@ -31,6 +31,8 @@ class Settings:
     slurmd_timeout: int = 12
     requeue_delay: int = 5
     """A requeued job is not started before its credential is stale; 120 s where nobody sets cred_expire."""
+    accounting: bool = True
+    """False: no database and no slurmdbd, and so no QOS and no preemption."""
     store_comment: bool = False
     """AccountingStoreFlags=job_comment: sacct's Comment is filled."""
     system: str = ""
@@ -186,6 +188,10 @@ def slurm_conf(name: str, settings: Settings, layout: Layout, ports: Ports, vers
         "SlurmdParameters": "config_overrides",
         "RebootProgram": "/bin/true",
     }
+    if not settings.accounting:
+        values = {key: value for key, value in values.items() if not key.startswith("AccountingStorage")}
+        values |= {"PriorityType": "priority/basic", "PreemptType": "preempt/none", "PreemptMode": "OFF"}
+        values.pop("PriorityWeightQOS")
     if settings.store_comment:
         values["AccountingStoreFlags"] = "job_comment"
     if version >= (25, 5):

@@ -69,6 +69,10 @@ class Play(World):
         self.go(1800)
         return self.live(name)[0]
 
+    def retry(self, name: str = "run0") -> None:
+        """A person asks for the next job."""
+        self.store.update_chain(name, retried_at=self.clock.now())
+
     def finishes(self, name: str = "run0") -> None:
         """The chain comes to its end, and nothing is submitted afterwards."""
         self.until(lambda: self.is_(ChainState.DONE, name), f"{name} is done", 4 * DAY)

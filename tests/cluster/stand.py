@@ -58,6 +58,8 @@ class Stand:
         self.state = directory / "state"
         self.sentences: list[str] = []
         self.backend: Backend = self.make_backend()
+        self.others: dict[str, Backend] = {}
+        """Further clusters of the same daemon, by name."""
         (directory / "train.sh").write_text(SCRIPT)
         self.behave(FOREVER)
         self.chains: dict[str, Chain] = {}
@@ -111,12 +113,13 @@ class Stand:
         self.store = open_store(self.state)
         now = clock.now()
         lease = self.store.acquire_lease(f"test:{os.getpid()}", LEASE_TTL, now)
+        backends = {self.cluster.name: self.backend, **self.others}
         house = House(
             store=self.store,
             lease=lease,
             state=self.state,
             config=config,
-            backends={self.cluster.name: self.backend},
+            backends=backends,
             readers=DirectReaders(),
             clock=clock,
             audit=Audit(self.state),
@@ -125,8 +128,8 @@ class Stand:
             observe_only=self.observe_only,
             environment=lambda record, settings: tuple(sorted(self.environment().items())),
         )
-        poller = Poller(self.backend, clock, user, config.poll, random.Random(0))
-        self.supervisor = Supervisor(house, {self.cluster.name: poller})
+        pollers = {name: Poller(one, clock, user, config.poll, random.Random(0)) for name, one in backends.items()}
+        self.supervisor = Supervisor(house, pollers)
         return self.supervisor
 
     def environment(self) -> dict[str, str]:

@@ -18,6 +18,7 @@ from chainwatch.store import open_store
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 WELL = {
+    "AccountingStorageType": "accounting_storage/slurmdbd",
     "AccountingStoreFlags": "job_comment,job_script",
     "ClusterName": "c1",
     "JobFileAppend": "0",
@@ -87,6 +88,8 @@ def test_no_check_breaks_and_a_healthy_cluster_has_no_problem(config: Config) ->
     ("code", "changes"),
     [
         ("version", {"SLURM_VERSION": "19.05.2"}),
+        ("no_accounting", {"AccountingStorageType": "(null)"}),
+        ("no_accounting", {"AccountingStorageType": "accounting_storage/none"}),
         ("store_flags", {"AccountingStoreFlags": "(null)"}),
         ("requeue_truncates", {"JobRequeue": "1"}),
         ("kill_on_bad_exit", {"KillOnBadExit": "0"}),
@@ -101,6 +104,23 @@ def test_a_setting_that_gets_in_the_way_is_found(config: Config, code: str, chan
         assert code not in found(patient(Slurm(), config))
         assert finding.why
         assert finding.mend
+
+
+def test_a_site_without_accounting_is_told_what_is_weaker_and_not_asked(config: Config) -> None:
+    slurm = Slurm()
+    slurm.answers["sacct"] = None
+    assert found(patient(slurm, config))["accounting"].level is Level.PROBLEM
+    declared = config.model_copy(update={"slurm": config.slurm.model_copy(update={"accounting": False})})
+    findings = found(patient(slurm, declared))
+    assert "accounting" not in findings
+    assert "only while the controller remembers the job" in findings["no_accounting"].why
+
+
+def test_an_older_release_is_told_what_it_tells_less_of(config: Config) -> None:
+    older = found(patient(Slurm(SLURM_VERSION="22.05.8"), config))["release_weaker"]
+    assert "recorded as FAILED or COMPLETED" in older.why
+    assert "takes 128 off exit codes" in older.why
+    assert "release_weaker" not in found(patient(Slurm(SLURM_VERSION="26.05.5"), config))
 
 
 def test_a_silent_controller_is_one_problem_and_nothing_is_concluded_from_it(config: Config) -> None:

@@ -12,7 +12,7 @@ from chainwatch.slurm import CliBackend, NoInformation
 from chainwatch.slurm.pyslurm import PyslurmBackend
 from chainwatch.store import Store, open_store
 from chainwatch.supervisor import clusters
-from chainwatch.supervisor.clusters import backends, reachable, remember
+from chainwatch.supervisor.clusters import backends, reach, reachable, remember
 
 
 @pytest.fixture
@@ -66,6 +66,8 @@ def test_commands_reach_the_clusters_of_the_daemon(store: Store, monkeypatch: py
         reachable(store)
     remember(config(confs={"gamma": "/etc/gamma.conf"}), store)
     assert list(reachable(store)) == ["gamma"]
+    assert reach("gamma", store).name == "gamma"
+    assert reach("delta", store).name == "delta"
     remember(config(), store)
     with pytest.raises(NoInformation):
         reachable(store)

@@ -26,7 +26,7 @@ from chainwatch.slurm.backend import Backend, NoInformation
 from chainwatch.slurm.jobids import expand_tasks
 from chainwatch.store import ChainExists, Store
 from chainwatch.store.records import ChainRecord, Origin
-from chainwatch.supervisor.clusters import backends
+from chainwatch.supervisor.clusters import backends, reachable
 from chainwatch.supervisor.configured import taken_up
 from chainwatch.supervisor.rules import RULES
 
@@ -49,7 +49,7 @@ def submit(
     loaded = load(config, RULES).config if config is not None else None
     where = Path(loaded.state) if loaded is not None and state is None else common.state_directory(state)
     with common.opened(where, create=True) as store:
-        clusters = backends(loaded or Config(state=where), store)
+        clusters = backends(loaded, store) if loaded is not None else reachable(store)
         record = store.chain(chain)
         if loaded is not None and chain in loaded.chains:
             record = _registered(store, chain, loaded.chains[chain], clusters)

@@ -9,11 +9,10 @@ import typer
 from chainwatch.actions.audit import Audit
 from chainwatch.actions.holds import Holds
 from chainwatch.cli import common
-from chainwatch.config.models import Config
 from chainwatch.model.job import JobState
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor.clusters import backends
+from chainwatch.supervisor.clusters import reach
 
 
 def cancel_live(chain: str, state: Path | None) -> None:
@@ -22,10 +21,10 @@ def cancel_live(chain: str, state: Path | None) -> None:
     where = common.state_directory(state)
     with common.opened(where) as store:
         record = common.known_chain(store, chain)
-        clusters = backends(Config(state=where), store)
+        backend = reach(record.cluster, store)
         for job_id in _live(store, record):
             Audit(where).note(common.now(), "scancel", chain, job=job_id, why="stop --cancel")
-            clusters[record.cluster].cancel(job_id)
+            backend.cancel(job_id)
             typer.echo(f"{chain}: job {job_id} is cancelled", err=True)
 
 
@@ -35,7 +34,7 @@ def hold_pending(chain: str, state: Path | None) -> None:
     where = common.state_directory(state)
     with common.opened(where) as store:
         record = common.known_chain(store, chain)
-        backend = backends(Config(state=where), store)[record.cluster]
+        backend = reach(record.cluster, store)
         for job_id in _live(store, record):
             job = backend.job(job_id)
             if job is None or job.state is not JobState.PENDING or job.held:

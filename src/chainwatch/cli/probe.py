@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, replace
 from datetime import timedelta
-from pathlib import Path
 
 import typer
 
 from chainwatch.actions.audit import Audit
 from chainwatch.cli import common
-from chainwatch.config.models import Config
 from chainwatch.diagnosis.probe import judge
 from chainwatch.model.job import Job, JobState
 from chainwatch.model.probe import ProbeReport
-from chainwatch.slurm import CliBackend
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor.clusters import backends
+from chainwatch.supervisor.clusters import reach
 from chainwatch.supervisor.probes import look_inside
 from chainwatch.supervisor.probing import FACT, MOST_AN_HOUR, Book
 
@@ -34,7 +30,7 @@ def probe(
     where = common.state_directory(state)
     with common.opened(state) as store:
         record = common.known_chain(store, chain)
-        backend = _backend(record, store, where)
+        backend = reach(record.cluster, store)
         job = _running(record, store, backend)
         _count(record, store, job)
         Audit(where).note(common.now(), "probe", record.name, job=job.job_id, by="command")
@@ -47,12 +43,6 @@ def probe(
     typer.echo(finding.sentence)
     for rank, text in sorted(report.stacks.items()):
         typer.echo(f"\n──── rank {rank} ────\n{text.rstrip()}")
-
-
-def _backend(record: ChainRecord, store: Store, where: Path) -> Backend:
-    found = backends(Config(state=where), store)
-    conf = os.environ.get("SLURM_CONF")
-    return found.get(record.cluster) or CliBackend(record.cluster, conf, by_clusters_option=True)
 
 
 def _running(record: ChainRecord, store: Store, backend: Backend) -> Job:

@@ -12,6 +12,7 @@ from chainwatch.doctor.asking import Patient
 from chainwatch.doctor.finding import Finding, Level
 from chainwatch.slurm import NoInformation
 from chainwatch.slurm.scontrol import parse_config
+from chainwatch.slurm.weaker import Weakness, of_release
 
 OLDEST = (20, 11)
 
@@ -36,6 +37,12 @@ def controller(patient: Patient) -> Iterator[Finding]:
         yield Finding("version", Level.ADVICE, f"Slurm {version} is older than what is tested (20.11)")
     else:
         yield Finding("version", Level.OK, f"Slurm {version} on cluster {patient.slurm.get('ClusterName', '?')}")
+        less = of_release(version)
+        if less:
+            yield Finding(
+                "release_weaker", Level.ADVICE, f"Slurm {version} tells less than newer releases",
+                ". ".join(_sentence(one.value) for one in less) + ".", "Nothing has to be done; the site may upgrade.",
+            )  # fmt: skip
     skew = re.search(r"as of (\d{9,})", reply.text)
     if skew and abs(int(skew[1]) - patient.now.timestamp()) > 30:
         away = round(int(skew[1]) - patient.now.timestamp())
@@ -65,6 +72,16 @@ def tools(_: Patient) -> Iterator[Finding]:
 
 def accounting(patient: Patient) -> Iterator[Finding]:
     """sacct answers for this user."""
+    declared = patient.config is not None and not patient.config.slurm.accounting
+    if declared or (patient.slurm and not patient.slurm.get("AccountingStorageType", "").endswith("slurmdbd")):
+        yield Finding(
+            "no_accounting",
+            Level.ADVICE,
+            "sacct is not asked (slurm: {accounting: false})" if declared else "this site keeps no accounting",
+            f"{Weakness.NO_ACCOUNTING.value}. Every verdict says so.",
+            "Run the command by `chainwatch exec`, and poll at least twice within MinJobAge.",
+        )
+        return
     try:
         patient.ask("sacct", "-X", "-n", "-P", "-u", patient.user, "-S", "now-1hours", "-o", "JobIDRaw")
     except NoInformation as error:
@@ -73,7 +90,8 @@ def accounting(patient: Patient) -> Iterator[Finding]:
             Level.PROBLEM,
             f"accounting does not answer: {error}",
             "How a job ended is only known while the controller remembers it (MinJobAge), without steps.",
-            "Ask the site whether sacct can be used; shorten `poll` below MinJobAge in any case.",
+            "Ask the site whether sacct can be used. Where it cannot, say so with slurm: {accounting: false}, and shorten "
+            "`poll` below MinJobAge.",
         )
         return
     yield Finding("accounting", Level.OK, "sacct answers")
@@ -159,6 +177,10 @@ def limits(patient: Patient) -> Iterator[Finding]:
                 "Submissions beyond that are refused, and chains wait for each other.",
                 "Ask for a higher MaxSubmitJobs, or run fewer chains at once.",
             )
+
+
+def _sentence(clause: str) -> str:
+    return clause[:1].upper() + clause[1:]
 
 
 def _seconds(text: str) -> int | None:

@@ -104,7 +104,7 @@ def _of_attempt(document: Mapping[str, Any], job: Job) -> bool:
     started, at = moment(document.get("started")), moment(document.get("at"))
     if started is None or at is None:
         return False
-    if job.start is not None and at < job.start - _SLACK:
+    if at < (job.start or job.attempt.submitted) - _SLACK:
         return False
     return job.end is None or started <= job.end + _SLACK
 

@@ -66,6 +66,11 @@ def reachable(store: Store) -> dict[str, Backend]:
         raise
 
 
+def reach(name: str, store: Store) -> Backend:
+    """One cluster, for a command that is given no configuration: the daemon's way to it, else by --clusters (-M)."""
+    return reachable(store).get(name) or _cli(name, Slurm(), _local_conf(Slurm()), by_clusters_option=True)
+
+
 def _local_conf(slurm: Slurm) -> str | None:
     return str(slurm.conf) if slurm.conf else os.environ.get("SLURM_CONF")
 

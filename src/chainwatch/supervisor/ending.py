@@ -10,7 +10,7 @@ from typing import Any
 from chainwatch.config.models import Chain
 from chainwatch.diagnosis.incidents import may_be_one
 from chainwatch.model.chain import Attempt, ChainState, Desired
-from chainwatch.model.job import JobState
+from chainwatch.model.job import AttemptId, Job, JobState, Source
 from chainwatch.model.verdict import Evidence, Outcome
 from chainwatch.recovery import over_before
 from chainwatch.store.records import ChainRecord
@@ -200,6 +200,8 @@ class Ending:
                     record, ChainState.RECOVERING, f"job {job.shown_id} came and went between two polls", now
                 )
         waited = now - since
+        if not scene.accounting and waited > STEPS_BOUND:
+            return self._forgotten(record, expected, since, now)
         if waited > VANISHED_ALERT:
             with self.house.store.transaction(self.house.lease):
                 self.traces.owe(
@@ -211,6 +213,26 @@ class Ending:
             if record.retried_at is not None and record.retried_at > since:
                 return self.traces.without_fact(record, "expected")
         return self.traces.state(record, ChainState.PENDING, f"job {expected['job_id']} was submitted", now)
+
+    def _forgotten(
+        self, record: ChainRecord, expected: Mapping[str, Any], since: datetime, now: datetime
+    ) -> ChainRecord:
+        """A site without accounting: the job was accepted, and the controller has forgotten it before anybody looked."""
+        identity = AttemptId(record.cluster, int(expected["job_id"]), since)
+        directory = self.acting.directory(record, self.house.settings(record))
+        job = Job(
+            identity, str(identity.job_id), JobState.UNKNOWN, Source.QUEUE, user=self.house.user, directory=directory
+        )
+        attempt = history.as_submitted(
+            history.met(self.house.store.attempts(record.name), job, record, ours=True), expected
+        )
+        facts = {k: v for k, v in record.facts.items() if k != "expected"}
+        with self.house.store.transaction(self.house.lease):
+            self.house.store.put_attempt(record.name, attempt)
+            record = self.house.store.update_chain(record.name, facts=facts)
+        return self.traces.state(
+            record, ChainState.RECOVERING, f"job {job.shown_id} came and went before anybody looked", now
+        )
 
 
 def _refused_until(record: ChainRecord) -> datetime:
