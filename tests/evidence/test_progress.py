@@ -77,3 +77,19 @@ def test_a_wrong_pattern_is_refused_with_a_sentence(pattern: str, says: str) -> 
 def test_an_unknown_profile_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="megatron"):
         ProgressReader("megatrn")
+
+
+@pytest.mark.parametrize(
+    ("reader", "line", "tokens"),
+    [
+        (ProgressReader(), b"iteration: 5 / 100 | consumed_tokens: 1.3M | x: 1 | lm_loss: 11.3 |", 1_300_000),
+        (ProgressReader(pattern=r"step (?P<step>\d+) seen (?P<tokens>\S+)"), b"step 7 seen 2,048,000", 2_048_000),
+        (ProgressReader(pattern=r"step (?P<step>\d+) seen (?P<tokens>\S+)"), b"step 7 seen 2.5B", 2_500_000_000),
+        (ProgressReader(pattern=r"step (?P<step>\d+) seen (?P<tokens>\S+)"), b"step 7 seen many", None),
+        (ProgressReader(), b'{"step": 12, "loss": 2.5, "lr": 0.1}', None),
+    ],
+)
+def test_tokens_are_read_where_the_line_tells_them(reader: ProgressReader, line: bytes, tokens: int | None) -> None:
+    reached = reader.read(line)
+    assert reached is not None
+    assert reached.tokens == tokens

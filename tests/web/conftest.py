@@ -22,6 +22,13 @@ def chain(name: str, state: ChainState = ChainState.RUNNING, **more: object) -> 
     return replace(record, **more)  # type: ignore[arg-type]
 
 
+FACTS = {
+    "rate": 2.0, "loss": 2.25, "tokens": 8_000_000, "phase": "training", "step_at": NOW.isoformat(),
+    "journey": [[(NOW - timedelta(hours=10)).isoformat(), 400]],
+}  # fmt: skip
+"""What the loop measured of a chain that runs."""
+
+
 def pulse(**more: object) -> Pulse:
     polls = (
         PollFacts("c1", "squeue", NOW - timedelta(seconds=20), 0.16),
@@ -60,7 +67,7 @@ class MemoryReads:
 def store() -> MemoryReads:
     reads = MemoryReads()
     reads.rows = [
-        chain("run-a", step=4000, saved_step=3900, target=10000, facts={"rate": 2.0}),
+        chain("run-a", step=4000, saved_step=3900, target=10000, facts=FACTS),
         chain("run-b", ChainState.RESTING),
         chain('odd\nname é "quoted" \\', ChainState.PENDING),
     ]

@@ -13,7 +13,7 @@ from chainwatch.model.job import AttemptId, Job, JobState, Source
 from chainwatch.model.verdict import Cause, Line, Outcome, Retry, RuledOut, Verdict
 from chainwatch.store import Store, open_store
 from chainwatch.store.records import Point, Save
-from tests.web.conftest import NOW, chain
+from tests.web.conftest import FACTS, NOW, chain
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\" onload='alert(3)' \x1b[31m\u202e&lt;"
 EVIL_CHAIN = "evil<script>alert(4)</script>"
@@ -69,9 +69,8 @@ def leave_a_track(store: Store) -> None:
 def fill(where: Path) -> Store:
     """The store, filled."""
     store = open_store(where)
-    facts = {"rate": 2.0}
     store.add_chain(
-        chain("run-a", step=4000, saved_step=3900, target=10000, facts=facts, environment={"HF_TOKEN": "hf_verysecret"})
+        chain("run-a", step=4000, saved_step=3900, target=10000, facts=FACTS, environment={"HF_TOKEN": "hf_verysecret"})
     )
     store.add_chain(chain("run-b", ChainState.STOPPED, sentence=EVIL, step=10))
     store.add_chain(chain(EVIL_CHAIN, ChainState.WAITING, sentence=EVIL, wait_until=NOW + timedelta(hours=1)))

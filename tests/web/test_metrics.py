@@ -39,6 +39,8 @@ def test_a_chain_is_described(store: MemoryReads) -> None:
     assert found["chainwatch_chain_saved_step", one] == 3900
     assert found["chainwatch_chain_eta_seconds", one] == 3000
     assert found["chainwatch_chain_at_risk_seconds", one] == 50
+    assert found["chainwatch_chain_eta_overall_seconds", one] == pytest.approx(60_000)
+    assert (found["chainwatch_chain_at_risk_steps", one], found["chainwatch_chain_tokens", one]) == (100, 8_000_000)
     assert found["chainwatch_chain_state", (*one, ("state", "running"))] == 1
     assert found["chainwatch_chain_state", (*one, ("state", "done"))] == 0
     assert found["chainwatch_alerts_owed", (("severity", "critical"),)] == 1

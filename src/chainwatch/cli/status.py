@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,8 @@ from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
 from chainwatch.reports import changed, last_that_progressed
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
+from chainwatch.store.standing import standing
+from chainwatch.web.words import span
 
 _STYLES = {
     "running": "green",
@@ -33,10 +36,10 @@ def status(json: common.Json = False, state: common.State = None) -> None:
         common.print_json(rows)
     elif rows:
         common.table(
-            ["chain", "state", "since", "job", "step", "saved", "attempts", "last end", "now"],
+            ["chain", "state", "since", "job", "step", "saved", "at risk", "left", "attempts", "last end", "now"],
             [
                 [r["chain"], r["shown"], common.ago(c.state_since), r["job"] or "-", _step(c), _or_dash(c.saved_step),
-                 str(r["attempts"]), r["last_cause"] or "-", c.sentence]
+                 _at_risk(r), _left(r), str(r["attempts"]), r["last_cause"] or "-", c.sentence]
                 for r, c in zip(rows, chains, strict=True)
             ],
             _STYLES,
@@ -189,11 +192,30 @@ def _row(store: Store, c: ChainRecord) -> dict[str, Any]:
         "step": c.step,
         "saved_step": c.saved_step,
         "target": c.target,
+        **_standing(c),
         "attempts": len(attempts),
         "last_outcome": str(verdict.outcome) if verdict else None,
         "last_cause": str(verdict.cause) if verdict else None,
         "sentence": c.sentence,
     }
+
+
+def _standing(c: ChainRecord) -> dict[str, Any]:
+    """Rate, time left, work at risk: the keys that the API has too."""
+    return asdict(standing(c, common.now()))
+
+
+def _left(r: dict[str, Any]) -> str:
+    """Time left: at the present rate, else at the pace of the last days."""
+    seconds = r["eta_seconds"] if r["eta_seconds"] is not None else r["eta_overall_seconds"]
+    return span(seconds) or "-"
+
+
+def _at_risk(r: dict[str, Any]) -> str:
+    if r["at_risk_steps"] is None:
+        return "-"
+    took = r["at_risk_seconds"]
+    return f"{r['at_risk_steps']}" + (f" ({span(took)})" if took else "")
 
 
 def _step(c: ChainRecord) -> str:

@@ -61,6 +61,7 @@ class Cursor:
     step: int | None = None
     total: int | None = None
     loss: float | None = None
+    tokens: int | None = None
     phase: Phase | None = None
 
 
@@ -190,6 +191,7 @@ def _read_on(
         step=reached.step if reached else before.step,
         total=reached.total if reached and reached.total is not None else before.total,
         loss=reached.loss if reached and reached.loss is not None else before.loss,
+        tokens=reached.tokens if reached and reached.tokens is not None else before.tokens,
         phase=_phase(whole, reached, before.phase),
     )  # fmt: skip
 

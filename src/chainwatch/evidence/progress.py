@@ -34,7 +34,10 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
     ),
     "accelerate": (rf"Steps: +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?(?:step_)?loss=(?P<loss>{_NUMBER}))?",),
     "torchtitan": (rf"\bstep: +{_STEP} +loss: +(?P<loss>{_NUMBER})",),
-    "nanotron": (rf"\biteration: {_STEP} / {_TOTAL} \|(?:.*?lm_loss: (?P<loss>{_NUMBER}))?",),
+    "nanotron": (
+        rf"\biteration: {_STEP} / {_TOTAL} \|(?: consumed_tokens: (?P<tokens>[\d.]+[KMGBT]?) \|)?"
+        rf"(?:.*?lm_loss: (?P<loss>{_NUMBER}))?",
+    ),
     "fairseq": (rf'"num_updates": "{_STEP}"',),
     "tqdm": (rf"\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss[=:] ?(?P<loss>{_NUMBER}))?",),
     "keras": (rf"^ *{_STEP}/{_TOTAL} +(?:\[[=>.]+\]|[━\x1b]).*(?:loss: (?P<loss>{_NUMBER}))?",),
@@ -50,6 +53,7 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
 _TAIL = 1 << 18
 """Bytes at the end of a log in which the newest step is looked for."""
 _BLOCK = 1 << 13
+_UNITS = {b"K": 10**3, b"M": 10**6, b"G": 10**9, b"B": 10**9, b"T": 10**12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Reached:
     """Byte offset in the text that was searched."""
     profile: str
     epoch: int | None = None
+    tokens: int | None = None
 
 
 class ProgressReader:
@@ -107,6 +112,7 @@ class ProgressReader:
                         position=position,
                         profile=name,
                         epoch=_whole(groups["epoch"]) if "epoch" in groups else None,
+                        tokens=_counted(groups.get("tokens")),
                     )
         return None
 
@@ -159,6 +165,15 @@ def _line_spans(text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _whole(text: bytes) -> int:
     return int(text.replace(b",", b""))
+
+
+def _counted(text: bytes | None) -> int | None:
+    """A number that may be short for a large one: `1.3M`, `2B`."""
+    if text is None:
+        return None
+    unit = _UNITS.get(text[-1:].upper(), 1)
+    number = _real((text[:-1] if unit > 1 else text).replace(b",", b"").replace(b"_", b""))
+    return int(number * unit) if number is not None and 0 <= number < 1e18 else None
 
 
 def _real(text: bytes | None) -> float | None:

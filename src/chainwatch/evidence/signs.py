@@ -29,6 +29,7 @@ class Signs:
     loss: float | None = None
     phase: Phase | None = None
     source: str = ""
+    tokens: int | None = None
     life: str = ""
     """Changes with every sign of life."""
 
@@ -79,7 +80,7 @@ def saves(run: str, since: datetime | None) -> Signs:
         life.append(f"{count}:{size}:{max(latest, modified)}")
         if state.step is None and (since is None or latest >= (since - _SLACK).timestamp() * 1e9):
             state = _trainer_state(os.path.join(path, "trainer_state.json"))
-    return Signs(state.step, state.total, state.loss, None, state.source, ",".join(life))
+    return Signs(state.step, state.total, state.loss, None, state.source, life=",".join(life))
 
 
 def _weigh(path: str) -> tuple[int, int, int]:

@@ -145,6 +145,8 @@ class Progress:
     at: datetime | None = None
     """When the newest step was reached, where known."""
     loss: float | None = None
+    tokens: int | None = None
+    """Tokens trained on so far, where the log tells them."""
     rate: float | None = None
     """Steps per second over the recent past."""
     phase: str = ""

@@ -122,7 +122,7 @@ def progress(place: Place, job: Job, following: Following, now: datetime) -> tup
         told = beat if beat.step is not None else saved
         seen = seen.told(told.step, now)
     else:
-        told = Signs(best.step, best.total, best.loss, best.phase, "log")
+        told = Signs(best.step, best.total, best.loss, best.phase, "log", best.tokens)
     phase = beat.phase or next(
         (c.phase for c in seen.cursors.values() if c.phase not in {None, Phase.TRAINING}), told.phase
     )
@@ -132,6 +132,7 @@ def progress(place: Place, job: Job, following: Following, now: datetime) -> tup
         source=told.source,
         at=seen.step_at,
         loss=told.loss,
+        tokens=told.tokens,
         rate=seen.rate(now),
         phase=str(phase or ""),
         life="|".join((seen.life(), beat.life, saved.life)),

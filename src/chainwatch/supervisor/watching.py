@@ -18,6 +18,7 @@ from chainwatch.model.chain import ChainState
 from chainwatch.model.job import Job, JobState
 from chainwatch.model.verdict import Progress
 from chainwatch.store.records import ChainRecord
+from chainwatch.store.standing import JOURNEY, journeyed
 from chainwatch.supervisor.readers import Silent
 from chainwatch.supervisor.traces import Traces
 
@@ -71,6 +72,9 @@ def look(
         facts["loss"] = _json(progress.loss)
         facts["step_at"] = progress.at.isoformat() if progress.at else None
         facts["phase"] = progress.phase
+        if progress.tokens is not None:
+            facts["tokens"] = progress.tokens
+        facts[JOURNEY] = journeyed(record.facts, progress.step, now)
     silence = judge(watch, pace, settings.hang)
     together = fell_silent_together(record.name, {**watches, record.name: watch}) if silence else ()
     return Seen(facts, silence, together)

@@ -15,7 +15,7 @@ from chainwatch.model.chain import Attempt, ChainState, Decision, Desired, Mode
 from chainwatch.model.verdict import Line, Verdict
 from chainwatch.store.codec import decision_kind
 from chainwatch.store.records import ChainRecord, Notice, Save
-from chainwatch.web.view import eta_seconds, rate
+from chainwatch.store.standing import standing
 
 
 class Said(BaseModel):
@@ -42,7 +42,20 @@ class ChainOut(Said):
     saved_step: int | None
     target: int | None
     steps_per_second: float | None
+    """Over the recent past of the running job."""
     eta_seconds: float | None
+    """Of training left, at that rate."""
+    eta_overall_seconds: float | None
+    """Until the final step at the pace of the last seven days, interruptions included."""
+    at_risk_steps: int | None
+    """Steps since the newest intact checkpoint, of a job that runs."""
+    at_risk_seconds: float | None
+    """The time that they took."""
+    step_at: datetime | None
+    """When the newest step was first seen."""
+    tokens: int | None
+    loss: float | str | None
+    phase: str
 
 
 class LineOut(Said):
@@ -168,7 +181,8 @@ class Problem(Said):
     error: str
 
 
-def chain_out(chain: ChainRecord) -> ChainOut:
+def chain_out(chain: ChainRecord, now: datetime) -> ChainOut:
+    stands = standing(chain, now)
     return ChainOut(
         name=safe(chain.name),
         cluster=safe(chain.cluster),
@@ -182,8 +196,15 @@ def chain_out(chain: ChainRecord) -> ChainOut:
         step=chain.step,
         saved_step=chain.saved_step,
         target=chain.target,
-        steps_per_second=rate(chain),
-        eta_seconds=eta_seconds(chain),
+        steps_per_second=stands.steps_per_second,
+        eta_seconds=stands.eta_seconds,
+        eta_overall_seconds=stands.eta_overall_seconds,
+        at_risk_steps=stands.at_risk_steps,
+        at_risk_seconds=stands.at_risk_seconds,
+        step_at=stands.step_at,
+        tokens=stands.tokens,
+        loss=stands.loss,
+        phase=safe(stands.phase),
     )
 
 

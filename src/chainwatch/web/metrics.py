@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +25,8 @@ from chainwatch import __version__
 from chainwatch.model.chain import ChainState
 from chainwatch.store.counters import Counted
 from chainwatch.store.records import ChainRecord
-from chainwatch.web.view import View, at_risk_seconds, eta_seconds, rate
+from chainwatch.store.standing import Standing, standing
+from chainwatch.web.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,19 @@ GAUGES = (
     Gauge("chainwatch_chain_steps_per_second", ("chain",), "Rate of training over the recent past."),
     Gauge("chainwatch_chain_eta_seconds", ("chain",), "Seconds of training left at the present rate."),
     Gauge(
+        "chainwatch_chain_eta_overall_seconds",
+        ("chain",),
+        "Seconds until the final step at the pace of the last seven days, interruptions included.",
+    ),
+    Gauge("chainwatch_chain_at_risk_steps", ("chain",), "Steps since the newest intact checkpoint, of a running job."),
+    Gauge(
         "chainwatch_chain_at_risk_seconds",
         ("chain",),
         "Seconds of training since the newest intact checkpoint, at the present rate: lost if the job ended now.",
     ),
+    Gauge("chainwatch_chain_step_timestamp_seconds", ("chain",), "When the newest step was first seen."),
+    Gauge("chainwatch_chain_tokens", ("chain",), "Tokens trained on, where the log tells them."),
+    Gauge("chainwatch_chain_loss", ("chain",), "Newest loss that the log tells."),
     Gauge("chainwatch_excluded_nodes", (), "Nodes that some chain keeps away from."),
     Gauge("chainwatch_alerts_owed", ("severity",), "Alerts that nobody got yet; those for the daily digest are info."),
     Gauge(
@@ -141,9 +151,19 @@ class _Collector(Collector):
         yield _per_chain("chainwatch_chain_step", {c.name: c.step for c in chains})
         yield _per_chain("chainwatch_chain_saved_step", {c.name: c.saved_step for c in chains})
         yield _per_chain("chainwatch_chain_target_step", {c.name: c.target for c in chains})
-        yield _per_chain("chainwatch_chain_steps_per_second", {c.name: rate(c) for c in chains})
-        yield _per_chain("chainwatch_chain_eta_seconds", {c.name: eta_seconds(c) for c in chains})
-        yield _per_chain("chainwatch_chain_at_risk_seconds", {c.name: at_risk_seconds(c) for c in chains})
+        stands = {c.name: standing(c, self._view.now) for c in chains}
+        of: tuple[tuple[str, Callable[[Standing], float | None]], ...] = (
+            ("steps_per_second", lambda s: s.steps_per_second),
+            ("eta_seconds", lambda s: s.eta_seconds),
+            ("eta_overall_seconds", lambda s: s.eta_overall_seconds),
+            ("at_risk_steps", lambda s: s.at_risk_steps),
+            ("at_risk_seconds", lambda s: s.at_risk_seconds),
+            ("step_timestamp_seconds", lambda s: s.step_at.timestamp() if s.step_at else None),
+            ("tokens", lambda s: s.tokens),
+            ("loss", lambda s: None if s.loss is None else float(s.loss)),
+        )
+        for name, value in of:
+            yield _per_chain(f"chainwatch_chain_{name}", {chain: value(s) for chain, s in stands.items()})
         nodes = {excluded.node for excluded in self._view.excluded}
         yield _gauge("chainwatch_excluded_nodes", {(): len(nodes)})
 

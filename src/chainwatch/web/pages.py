@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from urllib.parse import quote
 
 from chainwatch.model.chain import Attempt, ChainState, Decision, Desired, ExcludedNode
 from chainwatch.store.codec import decision_kind
 from chainwatch.store.records import ChainRecord, Notice, Point, Save
+from chainwatch.store.standing import Standing, standing
 from chainwatch.web import buttons, parts, plot
 from chainwatch.web.api import safe
 from chainwatch.web.html import Child, Markup, document, tag
 from chainwatch.web.scale import Scale
 from chainwatch.web.timeline import legend, timeline
-from chainwatch.web.view import View, at_risk_seconds, rate
-from chainwatch.web.words import age, badge, bar, left, path_of, steps, table, when
+from chainwatch.web.view import View
+from chainwatch.web.words import age, badge, bar, left, path_of, span, steps, table, when
 
 _FIRST = {ChainState.STOPPED: 0, ChainState.RESTING: 1, ChainState.RECOVERING: 2, ChainState.WAITING: 3}
 _HEADS = ("Chain", "State", "Since", "Progress", "Left", "What was decided, and why")
@@ -130,13 +131,12 @@ def _row(chain: ChainRecord, now: datetime) -> tuple[Child, ...]:
     said = " left alone" if chain.released else " observes" if chain.mode.value == "observe" else ""
     mode = tag("span", said, class_="dim") if said else None
     progress: Child = (tag("span", steps(chain), class_="steps"), bar(chain)) if chain.step is not None else ""
-    return (link, (badge(chain.state), mode), since, progress, left(chain), safe(chain.sentence))
+    return (link, (badge(chain.state), mode), since, progress, left(chain, now), safe(chain.sentence))
 
 
 def _facts(chain: ChainRecord, now: datetime) -> Markup:
-    loss, at_risk = chain.facts.get("loss"), (chain.step or 0) - (chain.saved_step or 0)
-    seconds = at_risk_seconds(chain)
-    took = f" ({age(timedelta(seconds=min(seconds, 10**9)))})" if seconds else ""
+    stands = standing(chain, now)
+    loss, speed = stands.loss, stands.steps_per_second
     wants = "" if chain.desired is Desired.RUN else f"{chain.desired.value}" + _because(chain.desired_why)
     pairs: list[tuple[str, Child]] = [
         ("Mode", chain.mode.value),
@@ -146,15 +146,26 @@ def _facts(chain: ChainRecord, now: datetime) -> Markup:
         ("Waits until", when(chain.wait_until) if chain.wait_until else ""),
         ("Step", steps(chain)),
         ("Saved step", "" if chain.saved_step is None else f"{chain.saved_step:,}"),
-        ("Not saved yet", f"{at_risk:,} steps{took}" if at_risk > 0 and chain.state is ChainState.RUNNING else ""),
-        ("Speed", f"{speed:.3g} steps/s" if (speed := rate(chain)) else ""),
-        ("Time left", left(chain)),
+        ("Not saved yet", _at_risk(stands)),
+        ("Speed", f"{speed:.3g} steps/s" if speed else ""),
+        ("Time left", left(chain, now)),
+        ("Time left, with interruptions", span(stands.eta_overall_seconds)),
+        ("Last step", f"{age(now - stands.step_at)} ago" if stands.step_at else ""),
+        ("Tokens", "" if stands.tokens is None else f"{stands.tokens:,}"),
         ("Loss", f"{loss:.4g}" if isinstance(loss, int | float) else str(loss or "")),
-        ("Phase", safe(str(chain.facts.get("phase") or ""))),
+        ("Phase", safe(stands.phase)),
         ("Cluster", chain.cluster),
     ]
     shown = [tag("div", tag("dt", label), tag("dd", value)) for label, value in pairs if value]
     return tag("dl", *shown, class_="facts")
+
+
+def _at_risk(stands: Standing) -> str:
+    """The work that would be lost now."""
+    if not stands.at_risk_steps:
+        return ""
+    took = f", {span(stands.at_risk_seconds)} of work" if stands.at_risk_seconds else ""
+    return f"{stands.at_risk_steps:,} steps{took}"
 
 
 def _because(why: str) -> str:

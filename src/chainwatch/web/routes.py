@@ -190,7 +190,7 @@ class Site:
         del fresh
         past = self._past(chain, last)
         detail = api.ChainDetail(
-            chain=api.chain_out(chain),
+            chain=api.chain_out(chain, self._clock.now()),
             attempts=[api.attempt_out(one) for one in past.attempts],
             decisions=[api.decision_out(row) for row in past.decisions],
             excluded=[api.node_out(one) for one in past.excluded],
@@ -201,7 +201,8 @@ class Site:
         return _model(200, detail)
 
     def _chains(self, _: Request) -> Response:
-        return _json(200, [api.chain_out(one).model_dump(mode="json") for one in self._store.chains()])
+        now = self._clock.now()
+        return _json(200, [api.chain_out(one, now).model_dump(mode="json") for one in self._store.chains()])
 
     def _alerts(self, _: Request) -> Response:
         return _json(200, [api.alert_out(one).model_dump(mode="json") for one in self._store.active_notices()])

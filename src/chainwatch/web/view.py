@@ -45,25 +45,3 @@ def look(store: Reads, now: datetime, pulse: Pulse | None) -> View:
         excluded=tuple(store.excluded(now)),
         pulse=pulse,
     )
-
-
-def rate(chain: ChainRecord) -> float | None:
-    """Training steps per second, as the loop last measured (the fact `rate`)."""
-    value = chain.facts.get("rate")
-    return float(value) if isinstance(value, int | float) and value > 0 else None
-
-
-def eta_seconds(chain: ChainRecord) -> float | None:
-    """Seconds of training left at the present rate; None where step, target or rate is unknown."""
-    speed = rate(chain)
-    if speed is None or chain.target is None or chain.step is None:
-        return None
-    return max(0, chain.target - chain.step) / speed
-
-
-def at_risk_seconds(chain: ChainRecord) -> float | None:
-    """Seconds of training that would be lost if the job ended now; None where step or rate is unknown."""
-    speed = rate(chain)
-    if speed is None or chain.step is None:
-        return None
-    return max(0, chain.step - (chain.saved_step or 0)) / speed

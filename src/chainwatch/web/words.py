@@ -9,8 +9,8 @@ from urllib.parse import quote
 from chainwatch.config.values import show_duration
 from chainwatch.model.chain import ChainState
 from chainwatch.store.records import ChainRecord
+from chainwatch.store.standing import standing
 from chainwatch.web.html import Child, Markup, tag
-from chainwatch.web.view import eta_seconds
 
 
 def when(moment: datetime) -> Markup:
@@ -40,10 +40,16 @@ def steps(chain: ChainRecord) -> str:
     return f"{chain.step:,}" + (f" of {chain.target:,} ({chain.step / chain.target:.0%})" if chain.target else "")
 
 
-def left(chain: ChainRecord) -> str:
-    """How long the training still takes."""
-    seconds = eta_seconds(chain)
+def span(seconds: float | None) -> str:
+    """How long, for people; empty where it is not known."""
     return "" if seconds is None else age(timedelta(seconds=min(seconds, 10**9)))
+
+
+def left(chain: ChainRecord, now: datetime) -> str:
+    """How long the training still takes."""
+    stands = standing(chain, now)
+    seconds = stands.eta_seconds if stands.eta_seconds is not None else stands.eta_overall_seconds
+    return span(seconds)
 
 
 def bar(chain: ChainRecord) -> Markup | None:
