@@ -41,7 +41,8 @@ class Order:
     """Checkpoints that `chainwatch latest` must not pick in this job."""
     previous: str | None = None
     """The job before, as people call it (`123`, `123_4`: the raw id of an array's last task means the whole array), if
-    the controller still remembers it: the next one starts only after it is gone."""
+    the controller still lists it: the next one starts only after it is gone. `afterany` on a job that the controller has
+    forgotten is taken as met by every release, so it would hold nothing, or wait for a stranger's job of the same id."""
     singleton: bool = False
     """The job name is unique to the chain, so that Slurm itself keeps two of them apart."""
     first: bool = False
@@ -139,9 +140,9 @@ def _effective(script: tuple[sbatch.Option, ...], given: tuple[sbatch.Option, ..
 def _dependency(order: Order, own: str | None) -> str | None:
     """Joined by commas, which means that all must hold.
 
-    Once the first job has started, the user's own dependency was satisfied; its predecessor may since be purged, and
-    sbatch refuses a dependency on a job that nobody remembers. `singleton` alone names no job, and so holds for every
-    job of the chain. An own alternative (`?`) cannot be joined and is kept.
+    Once the first job has started, the user's own dependency was satisfied, and the job that it names may since be
+    forgotten: sbatch then refuses `afterok` and `afternotok` (from 23.02) or takes them as met (22.05). `singleton` alone
+    names no job, and so holds for every job of the chain. An own alternative (`?`) cannot be joined and is kept.
     """
     if order.first and own and "?" in own:
         return own

@@ -270,6 +270,9 @@ class Chain(Section):
     """When to resubmit."""
     resubmitter: Resubmitter = Resubmitter()
     """Who else resubmits."""
+    standby: bool = False
+    """Keep the next job queued behind the running one (`afterany`), so that its place in the queue is not lost when the
+    job ends. Needs `hand_over: command`: the script picks its checkpoint when it starts."""
     hang: Hang = Hang()
     """When silence is a hang."""
     caps: Caps = Caps()
@@ -291,6 +294,20 @@ class Chain(Section):
             raise ValueError(
                 f"hand_over: {self.checkpoints.hand_over} is fixed at submission and would grow old in a requeued job: "
                 "add --no-requeue to sbatch, or use command, file, pointer or set_aside"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_standby_picks_its_checkpoint_itself(self) -> Self:
+        if self.standby and self.checkpoints and self.checkpoints.hand_over is not HandOver.COMMAND:
+            raise ValueError(
+                f"standby: the next job may start before anybody has looked, and hand_over: {self.checkpoints.hand_over} "
+                "would give it a checkpoint that nobody judged: use hand_over: command"
+            )
+        if self.standby and self.resubmitter.by != "none":
+            raise ValueError(
+                f"standby: the {self.resubmitter.by} resubmits this chain already, and would do so beside the standby: use "
+                "one of the two"
             )
         return self
 

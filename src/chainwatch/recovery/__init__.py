@@ -1,8 +1,9 @@
 """Verdict, history and policy to decision: pure functions."""
 
+from chainwatch.recovery.ahead import decide_ahead
 from chainwatch.recovery.decide import Situation, decide
 from chainwatch.recovery.nodes import blamed
 from chainwatch.recovery.pending import needs_person
 from chainwatch.recovery.retry import over_before
 
-__all__ = ["Situation", "blamed", "decide", "needs_person", "over_before"]
+__all__ = ["Situation", "blamed", "decide", "decide_ahead", "needs_person", "over_before"]

@@ -143,9 +143,10 @@ class Training:
         for trainer in self.trainers[-2:]:
             if trainer.process.alive:
                 self.disk.reached = max(self.disk.reached, trainer.step)
+        life = "|".join(f"{trainer.process.run.started}:{trainer.step}" for trainer in self.trainers[-2:])
         best = self.disk.newest_intact()
         reached = self.disk.reached or None
-        return Progress(step=reached, saved_step=best.step if best else None, target=self.recipe.final_step)
+        return Progress(step=reached, saved_step=best.step if best else None, target=self.recipe.final_step, life=life)
 
     def spend(self, fault: TrainingFault) -> bool:
         """A run reached the step of a fault: whether it strikes."""

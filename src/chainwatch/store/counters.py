@@ -17,7 +17,7 @@ class Counted(Enum):
     SUBMISSIONS = (
         "submissions",
         ("chain", "kind"),
-        "Jobs of the chain by how they came: first, recovery, requeue, other.",
+        "Jobs of the chain by how they came: first, recovery, standby, requeue, other.",
     )
     LOST_WORK = ("lost_work_seconds", ("chain",), "Seconds of training between the last intact checkpoint and the end.")
     QUEUE_WAIT = ("queue_wait_seconds", ("chain",), "Seconds that jobs of the chain were pending.")

@@ -18,10 +18,14 @@ class Cancelling:
     def __init__(self, house: House) -> None:
         self.house = house
 
-    def cancel_pending(self, record: ChainRecord, job: Job, why: str, now: datetime) -> None:
-        """Cancel our own job, only as long as it is pending."""
+    def cancel_pending(self, record: ChainRecord, job: Job, why: str, now: datetime) -> bool:
+        """Cancel our own job, only as long as it is pending. True: Slurm took the request."""
+        return self.cancel(record, job, why, now, pending_only=True)
+
+    def cancel(self, record: ChainRecord, job: Job, why: str, now: datetime, *, pending_only: bool) -> bool:
+        """Cancel our own job. True: Slurm took the request."""
         if not self.house.may_act(record) or find(job.comment) is None:
-            return
+            return False
         store, lease = self.house.store, self.house.lease
         ended = record.facts.get("ended_by_us")
         with store.transaction(lease):
@@ -38,9 +42,11 @@ class Cancelling:
             )
         self.house.audit.note(now, "scancel", record.name, job=job.job_id, why=why)
         try:
-            self.house.backends[record.cluster].cancel(job.job_id, pending_only=True)
+            self.house.backends[record.cluster].cancel(job.job_id, pending_only=pending_only)
         except (Refused, NoInformation) as e:
             store.close_intent(lease, intent, IntentStatus.REFUSED, now, note=str(e))
-            return
+            return False
         store.close_intent(lease, intent, IntentStatus.DONE, now, job_id=job.job_id)
-        self.house.say(f"our own pending job {job.shown_id} is cancelled: {why}", record, {})
+        pending = "pending " if pending_only else ""
+        self.house.say(f"our own {pending}job {job.shown_id} is cancelled: {why}", record, {})
+        return True

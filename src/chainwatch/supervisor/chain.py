@@ -25,6 +25,7 @@ from chainwatch.supervisor.house import House
 from chainwatch.supervisor.living import Living
 from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.scene import Scene, ours
+from chainwatch.supervisor.standby import Standby
 
 
 class ChainStep:
@@ -36,7 +37,8 @@ class ChainStep:
         self.traces = self.acting.traces
         closing = Closing(self.acting)
         self._doubtful = Doubtful(self.acting)
-        self._living = Living(self.acting, closing)
+        self._standby = Standby(self.acting)
+        self._living = Living(self.acting, closing, self._standby)
         self._ending = Ending(self.acting, closing)
 
     def take(self, record: ChainRecord, scene: Scene) -> ChainRecord:
@@ -86,6 +88,8 @@ class ChainStep:
                 continue  # the rest of an array has no identity of its own yet
             known = next((a for a in attempts if a.job.attempt == job.attempt), None)
             if known is not None and known.ended is not None:
+                continue
+            if known is None and self._standby.no_attempt(record, job, scene.jobs):
                 continue
             attempt = history.met(attempts, job, record, ours=ours(job, record))
             changes: dict[str, Any] = {}

@@ -58,6 +58,9 @@ class Doubtful:
         if record.desired is not Desired.RUN or not self.house.may_act(record):
             store.close_intent(lease, intent, IntentStatus.ABANDONED, now, note="surely absent, and no longer wanted")
             return None
+        if "standby" in intent.payload:
+            store.close_intent(lease, intent, IntentStatus.ABANDONED, now, note="surely absent; decided anew")
+            return None
         if any(not j.state.terminal for j in scene.jobs):
             store.close_intent(lease, intent, IntentStatus.ABANDONED, now, note="surely absent; another job lives")
             return None

@@ -13,6 +13,9 @@ from chainwatch.model.job import Job
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.house import House
 
+SURPLUS = "the chain is done"
+"""Why we end a standby that began just after its predecessor had finished the chain."""
+
 
 def of(house: House, record: ChainRecord, now: datetime, *, incident: Held | None = None, cohort: str = "") -> History:
     """Everything known of the chain's past at `now`."""
@@ -32,11 +35,27 @@ def of(house: House, record: ChainRecord, now: datetime, *, incident: Held | Non
 
 
 def without_duplicates(attempts: tuple[Attempt, ...], record: ChainRecord) -> tuple[Attempt, ...]:
-    """The attempts that tell of the chain: those of our own jobs that we cancelled while pending do not."""
+    """The attempts that tell of the chain, in the order in which they ran.
+
+    Those of our own jobs that we cancelled while pending do not, nor a standby that began after the chain was done, nor
+    one that never began and was over before an earlier attempt was.
+    """
     ours = record.facts.get("ended_by_us")
-    if not isinstance(ours, dict):
-        return attempts
-    return tuple(a for a in attempts if not (a.job.start is None and str(a.job.attempt) in ours))
+    by_us: dict[str, str] = ours if isinstance(ours, dict) else {}
+    telling = [
+        a
+        for a in attempts
+        if not (a.job.start is None and (str(a.job.attempt) in by_us or _outlived(a, attempts)))
+        and by_us.get(str(a.job.attempt)) != SURPLUS
+    ]
+    return tuple(sorted(telling, key=lambda a: a.job.start or a.job.attempt.submitted))
+
+
+def _outlived(attempt: Attempt, others: tuple[Attempt, ...]) -> bool:
+    ended = attempt.ended
+    return ended is not None and any(
+        b.number < attempt.number and b.ended is not None and ended <= b.ended for b in others
+    )
 
 
 def gpu_hours(attempt: Attempt, now: datetime) -> float:

@@ -18,18 +18,20 @@ from chainwatch.supervisor.hanging import Hanging
 from chainwatch.supervisor.probing import Inquiry, Probing
 from chainwatch.supervisor.readers import Place, Silent
 from chainwatch.supervisor.scene import Scene, ours
+from chainwatch.supervisor.standby import Standby
 
 
 class Living:
     """Looks after the live jobs of one house's chains."""
 
-    def __init__(self, acting: Acting, closing: Closing) -> None:
+    def __init__(self, acting: Acting, closing: Closing, standby: Standby) -> None:
         self.house = acting.house
         self.acting = acting
         self.traces = acting.traces
         self._closing = closing
         self._probing = Probing(acting.house)
         self._hanging = Hanging(acting.traces)
+        self._standby = standby
 
     def look_after(
         self,
@@ -41,15 +43,21 @@ class Living:
         now: datetime,
     ) -> ChainRecord:
         record = self._closing.close_requeued(record, settings, place, scene, now)
+        standby = self._standby.behind(record, live)
+        live = [j for j in live if j is not standby]
         on_nodes = [j for j in live if j.state.on_nodes]
         if len(live) > 1 and not _one_array(live):
             self._two_live(record, live, on_nodes, now)
+        job = on_nodes[-1] if on_nodes else live[0]
+        if len(live) == 1 and (why := self._standby.surplus(record, settings, job, scene, now)):
+            state = ChainState.RUNNING if on_nodes else ChainState.PENDING
+            return self.traces.state(record, state, f"job {job.shown_id}, which stood by, is cancelled: {why}", now)
         if on_nodes:
-            job = on_nodes[-1]
             if job.state is JobState.COMPLETING:
                 self.acting.right.set_right(record, settings, place, now, job)
-            return self._running(record, settings, place, job, scene, now)
-        job = live[0]
+            return self._running(record, settings, place, job, standby, scene, now)
+        self._standby.keep(record, settings, place, job, standby, scene, now)
+        record = self.traces.again(record)
         if record.desired is Desired.STOP:
             return self.traces.state(
                 record, ChainState.STOPPED, f"stopped by a person; job {job.shown_id} still waits", now
@@ -58,7 +66,14 @@ class Living:
         return self._pending(record, settings, job, now)
 
     def _running(
-        self, record: ChainRecord, settings: Chain, place: Place, job: Job, scene: Scene, now: datetime
+        self,
+        record: ChainRecord,
+        settings: Chain,
+        place: Place,
+        job: Job,
+        standby: Job | None,
+        scene: Scene,
+        now: datetime,
     ) -> ChainRecord:
         progress = self.house.readers.progress(place, job, now=now)
         changes: dict[str, Any] = {}
@@ -94,7 +109,8 @@ class Living:
             words = f"job {job.shown_id} {ends}"
         if job.preempted_at is not None:
             words = f"job {job.shown_id} is being preempted"
-        return self.traces.state(record, ChainState.RUNNING, words, now)
+        words += self._standby.keep(record, settings, place, job, standby, scene, now)
+        return self.traces.state(self.traces.again(record), ChainState.RUNNING, words, now)
 
     def _pending(self, record: ChainRecord, settings: Chain, job: Job, now: datetime) -> ChainRecord:
         words = f"job {job.shown_id} is pending" + (f" ({job.reason})" if job.reason not in {"", "None"} else "")

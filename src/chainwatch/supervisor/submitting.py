@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from chainwatch.actions import compose, kept, resume_file
+from chainwatch.actions import compose, resume_file
 from chainwatch.actions import submit as submission
-from chainwatch.actions.image import container_image
-from chainwatch.actions.tag import Tag, new_token, short_instance
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import Attempt, ChainState, History, Resubmit, Stop, Wait
 from chainwatch.model.job import Job
 from chainwatch.recovery import over_before
-from chainwatch.recovery.resume import avoided
 from chainwatch.slurm.backend import Backend, Refusal
-from chainwatch.slurm.environment import EnvironmentUnusable
 from chainwatch.store import IntentOpen
 from chainwatch.store.counters import Counted, count
-from chainwatch.store.records import ChainRecord, Intent, IntentStatus, Origin
+from chainwatch.store.records import ChainRecord, Intent, IntentStatus
 from chainwatch.supervisor.house import House
+from chainwatch.supervisor.preparing import prepare
 from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.setting_right import SettingRight
 from chainwatch.supervisor.traces import Traces
@@ -89,49 +85,11 @@ class Submitting:
         backend = self.house.backends.get(record.cluster)
         if backend is None:
             return self.traces.state(record, ChainState.WAITING, f"the cluster {record.cluster} is not configured", now)
-        try:
-            pinned = settings.script == "pinned"
-            script = record.pinned_script if pinned and record.pinned_script else str(settings.batch)
-            text = self.house.read_script(script)
-            if pinned and not record.pinned_script:
-                script = str(kept.keep(self.house.state, record.name, text))
-        except OSError as e:
-            problem = f"the batch script {settings.batch} cannot be read: {e.strerror}"
-            return self.traces.rest(
-                record, Stop(problem, f"bring it back, then `chainwatch retry {record.name}`."), last, now
-            )
-        try:
-            environment = self.house.environment(record, settings)
-        except EnvironmentUnusable as e:
-            stop = Stop(
-                f"the job's environment cannot be made: {e}", f"mend it, then `chainwatch retry {record.name}`."
-            )
-            return self.traces.rest(record, stop, last, now)
-        digest = compose.digest(text)
+        prepared = prepare(self.house, record, settings, place, past, decision, _remembered(last, jobs))
+        if isinstance(prepared, Stop):
+            return self.traces.rest(record, prepared, last, now)
+        digest, resume = prepared.digest, compose.resume_path(decision.resume)
         edited = bool(record.script_digest) and digest != record.script_digest
-        tag = Tag(short_instance(store.instance), record.name, new_token())
-        resume = compose.resume_path(decision.resume)
-        array = record.facts.get("array")
-        shown = text.decode(errors="replace")
-        order = compose.Order(
-            tag=tag,
-            script=script,
-            script_text=shown,
-            directory=place.directory,
-            environment=dict(environment),
-            resume=decision.resume,
-            resume_file=str(resume_file.path_of(self.house.state, record.name)),
-            exclude=decision.exclude,
-            extra=decision.extra,
-            avoid=tuple(sorted(avoided(past))),
-            previous=_remembered(last, jobs),
-            singleton=record.origin is Origin.CONFIG and compose.job_name(settings, shown) == record.name,
-            first=last is None or last.job.start is None,
-            umask=int(record.facts.get("umask", 0o022)),
-            array_task=str(array["task"]) if isinstance(array, Mapping) and array.get("task") is not None else None,
-            job_name=os.path.basename(str(settings.batch)) if script != str(settings.batch) else None,
-        )
-        sbatch = compose.compose(settings, order)
         resume_file.write(resume_file.path_of(self.house.state, record.name), resume)
         sentence = f"resubmits: {decision.why}" if last else f"submits the first job: {decision.why}"
         with store.transaction(self.house.lease):
@@ -142,18 +100,18 @@ class Submitting:
                 store,
                 self.house.lease,
                 record.name,
-                tag.token,
-                sbatch,
+                prepared.token,
+                prepared.submission,
                 {
                     "resume": resume,
                     "digest": digest,
-                    "image": container_image(shown, [*settings.sbatch, *decision.extra], dict(environment)),
+                    "image": prepared.image,
                     "why": decision.why,
                     "by": "daemon" if self.house.lease else "command",
                 },
                 now,
             )
-            record = store.update_chain(record.name, script_digest=digest, pinned_script=script if pinned else "")
+            record = store.update_chain(record.name, script_digest=digest, pinned_script=prepared.pinned)
             if last is not None and last.ours and not any(a.ours and a.number < last.number for a in past.attempts):
                 self.traces.owe(
                     record, "first-recovery", "info", f"{record.name}: first recovery", now,
@@ -165,20 +123,23 @@ class Submitting:
                     why="this submission uses it as it is now (script: live)",
                 )  # fmt: skip
         self.house.say(sentence, record, {"decision": "resubmit", "exclude": list(decision.exclude)})
-        return self._after_try(record, intent, self._carry_out(intent, backend, now), now)
+        return self._after_try(record, intent, self.carry_out(intent, backend, now), now)
 
     def try_again(self, record: ChainRecord, intent: Intent, now: datetime) -> str | None:
         """Submit an intent again whose token is surely absent. The reason why it stays open, or None."""
         backend = self.house.backends[record.cluster]
         self.house.say("the submission never reached the controller: it is made again", record, {})
-        outcome = self._carry_out(intent, backend, now)
+        outcome = self.carry_out(intent, backend, now)
         self._after_try(record, intent, outcome, now)
         return outcome.why if isinstance(outcome, submission.Uncertain) else None
 
-    def _carry_out(self, intent: Intent, backend: Backend, now: datetime) -> submission.Outcome:
+    def carry_out(self, intent: Intent, backend: Backend, now: datetime) -> submission.Outcome:
+        """Try an open intent; its job is looked for from then on."""
+
         def submitted(intent: Intent, job_id: int) -> None:
             self.traces.expect(intent.chain, job_id, intent, now)
             kind = "recovery" if self.house.store.attempts(intent.chain, last=1) else "first"
+            kind = "standby" if "standby" in intent.payload else kind
             count(self.house.store, Counted.SUBMISSIONS, chain=intent.chain, kind=kind)
 
         return submission.carry_out(
@@ -210,7 +171,7 @@ class Submitting:
 
 
 def _remembered(last: Attempt | None, jobs: Sequence[Job]) -> str | None:
-    """The last job, if the controller still lists it: sbatch refuses a dependency on a purged job."""
+    """The last job, if the controller still lists it: a dependency on a forgotten one holds nothing."""
     if last is None or not any(j.job_id == last.job.job_id for j in jobs):
         return None
     return last.job.shown_id if last.job.array_task is not None else str(last.job.job_id)

@@ -52,6 +52,7 @@ chains = st.builds(
     site_delay=st.sampled_from([None, None, 20.0, 90.0, 200.0, 390.0]),
     site_copies_comment=st.booleans(),
     site_minds_cancelled=st.booleans(),
+    standby=st.sampled_from([False, False, True]),
 )
 
 lost_calls = st.one_of(

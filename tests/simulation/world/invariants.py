@@ -84,7 +84,8 @@ class Watch:
 
     def _somebody_cares(self, world: World, tale: Tale) -> Iterator[str]:
         now = world.clock.time
-        held = [j for j in world.live(tale.name) if j.pending and j.held]
+        live = world.live(tale.name)
+        held = [j for j in live if j.pending and j.held and not (tale.plan.standby and len(live) > 1)]
         if held and not self._held(world, tale, held[0]):
             yield f"5: job {held[0].job_id} of {tale.name} is held for long, and nobody was told"
         excused = (
@@ -187,7 +188,11 @@ def _done_means_done(world: World, tale: Tale) -> Iterator[str]:
     if finished is None or _finished_out_of_sight(world, tale) or _person_spoke(tale, finished):
         return
     for at, job_id, request in world.cluster.controller.accepted:
-        if at > finished and request.script == tale.script and find(request.comment) is not None:
+        tag = find(request.comment)
+        intent = world.store.intent_by_token(tag.token) if tag is not None and request.script == tale.script else None
+        if intent is not None and "standby" in intent.payload and intent.tried_at is not None:
+            at = min(at, intent.tried_at.timestamp())  # its request may have waited in a busy controller's socket
+        if at > finished and intent is not None:
             yield f"2: {tale.name} was finished, and job {job_id} was submitted"
 
 

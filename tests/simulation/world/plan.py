@@ -70,6 +70,13 @@ class ChainPlan:
     site_copies_comment: bool = False
     site_minds_cancelled: bool = True
     """It resubmits cancelled jobs too, so that our own scancel wakes it."""
+    standby: bool = False
+    """The next job is kept queued. Such a chain picks its checkpoint by command, and nobody else resubmits it."""
+
+    def __post_init__(self) -> None:
+        if self.standby:
+            object.__setattr__(self, "hand_over", HandOver.COMMAND)
+            object.__setattr__(self, "site_delay", None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -307,7 +307,7 @@ class World:
             if job.request.script == tale.script and tale.ours(job.job_id, job.request.comment):
                 others = [j.job_id for j in self.live(tale.name) if tale.ours(j.job_id, j.request.comment)]
                 others.remove(job.job_id)
-                if others:
+                if set(others) - _waited_for(job.request.dependency):
                     self.doubled.append(f"job {job.job_id} of {tale.name} was submitted while {others} lived")
 
     def _end(self, job: SimJob) -> None:
@@ -358,6 +358,7 @@ class World:
                 "done": {"step": plan.final_step, "mark": MARK},
                 "logs": {"progress": r"step (?P<step>\d+)"},
                 "resubmitter": "none" if plan.site_delay is None else "site",
+                "standby": plan.standby,
             }
         )
         tale = Tale(name, plan, script, directory, training, disk, settings)
@@ -385,8 +386,9 @@ class World:
             if cluster.reach is not Reach.UP or not self.live(tale.name):
                 return
             tale.touched.append((self.clock.time, event.what))
+            first = tale.plan.standby and not event.flag  # the one that runs, and not the one that stands by
             with suppress(Refused):
-                do(self.live(tale.name)[-1])
+                do(self.live(tale.name)[0 if first else -1])
 
         def happen() -> None:
             match event.what:
@@ -518,6 +520,12 @@ def _read_resume_file(path: str) -> str | None:
         return Path(path).read_text().strip()
     except OSError:
         return None
+
+
+def _waited_for(dependency: str) -> set[int]:
+    """Jobs behind which a standby waits."""
+    ids = [part.split(":")[1:] for part in dependency.split(",") if part.startswith("afterany:")]
+    return {int(i) for some in ids for i in some}
 
 
 def _fast() -> str | None:
