@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from chainwatch.cli import diagnose_job
+from chainwatch.cli.common import guarded
 from chainwatch.cli.diagnose import run
 from chainwatch.cli.diagnose_job import NotFound, facts_of, logs_of
 from chainwatch.diagnosis import diagnose
 from chainwatch.model.job import Job, Source
 from chainwatch.model.verdict import Cause, Evidence, LogEvidence, Outcome
+from chainwatch.slurm import NoInformation
 from tests.slurm.fake import backend, reply, sacct_says
 from tests.slurm.test_recorded import RELEASES, accounting
 
@@ -37,8 +40,23 @@ def test_no_answer_and_no_such_job_are_told_apart() -> None:
     with pytest.raises(NotFound, match="Slurm knows no job 7; is it"):
         facts_of("7", backend=cluster)
     cluster, _ = backend(sacct=reply(stderr="sacct: error: Problem talking to the database", code=1), scontrol=DOWN)
-    with pytest.raises(NotFound, match="connect failure"):
+    with pytest.raises(NoInformation, match="connect failure"):
         facts_of("7", backend=cluster)
+    cluster, _ = backend(sacct=sacct_says(), scontrol=DOWN)
+    with pytest.raises(NoInformation, match="no full answer on job 7"):
+        facts_of("7", backend=cluster)
+
+
+def test_a_slurm_that_cannot_be_reached_knows_neither_this_job_nor_that_it_is_absent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_source = "fatal: Could not establish a configuration source\n"
+    cluster, _ = backend(
+        sacct=reply(stderr=f"sacct: {no_source}", code=1), scontrol=reply(stderr=f"scontrol: {no_source}", code=1)
+    )
+    monkeypatch.setattr(diagnose_job, "CliBackend", lambda *_, **__: cluster)
+    assert guarded(lambda: sys.exit(run(["7"])), debug=False) == 4
+    assert "knows no job" not in capsys.readouterr().err
 
 
 def test_an_array_task_is_asked_for_by_the_name_that_people_use() -> None:

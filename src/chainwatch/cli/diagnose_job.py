@@ -32,7 +32,10 @@ class JobFacts:
 
 
 def facts_of(text: str, cluster: str = "", backend: CliBackend | None = None) -> JobFacts:
-    """The newest attempt of the job that a person calls `text`. Raises `NotFound`, with a sentence."""
+    """The newest attempt of the job that a person calls `text`.
+
+    Raises `NotFound` where Slurm says that there is none, `NoInformation` where it did not answer.
+    """
     shown = parse_job_id(text)
     if shown is None:
         raise NotFound(f"{text!r} is no job id; write 123, 123_4 for an array task, 123+1 for a het job component")
@@ -54,8 +57,9 @@ def facts_of(text: str, cluster: str = "", backend: CliBackend | None = None) ->
         problems.append(str(error))
     job = _merged(recorded, remembered)
     if job is None:
-        why = f" ({'; '.join(problems)})" if problems else ""
-        raise NotFound(f"Slurm knows no job {text}{why}; is it the right cluster?")
+        if problems:
+            raise NoInformation(f"Slurm gave no full answer on job {text}: {'; '.join(problems)}")
+        raise NotFound(f"Slurm knows no job {text}; is it the right cluster?")
     nodes: tuple[Node, ...] = ()
     try:
         nodes = tuple(backend.nodes(job.nodes)) if job.nodes else ()

@@ -53,7 +53,14 @@ def _proven_done(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading |
         ruled.append(RuledOut(end.cause or Cause.UNKNOWN, f"{end.words}, but the run is proven done"))
     root = _last_completion(evidence)
     return Reading(
-        Outcome.DONE, Cause.COMPLETED, 0.98, root, Retry.NO, why="its completion is proven", ruled_out=tuple(ruled)
+        Outcome.DONE,
+        Cause.COMPLETED,
+        0.98,
+        root,
+        Retry.NO,
+        advice="Nothing to do.",
+        why="its completion is proven",
+        ruled_out=tuple(ruled),
     )
 
 
