@@ -23,14 +23,14 @@ from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.poll import Poller
-from chainwatch.supervisor.readers import LeftBehind, Place, Silent
+from chainwatch.supervisor.readers import AtOnce, LeftBehind, Place, Silent
 from tests.simulation.lab import Lab, batch
 
 POLL = timedelta(seconds=60)
 
 
 @dataclass
-class Files:
+class Files(AtOnce):
     """The readers of user storage: what a test says."""
 
     report: RunReport | Silent | None = None

@@ -23,10 +23,10 @@ from chainwatch.supervisor import reading, recovered
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.history import of
 from chainwatch.supervisor.house import House
-from chainwatch.supervisor.readers import LeftBehind, Place, Silent
+from chainwatch.supervisor.readers import AtOnce, LeftBehind, Place, Silent
 
 
-class DirectReaders:
+class DirectReaders(AtOnce):
     """`Readers` that read at once, in this process: a person waits in front of it and can press Ctrl-C."""
 
     def checkpoints(self, place: Place, *, settle: timedelta, fresh: bool = True) -> RunReport | Silent | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from chainwatch.actions import aside
 from chainwatch.actions.tag import short_instance
 from chainwatch.alerts.message import Kind, body
 from chainwatch.diagnosis.hang import Watch
@@ -90,7 +89,7 @@ class Supervisor:
         """One pass over everything. A chain whose step fails is told about, and does not stop the others."""
         self._renew()
         now = self.house.clock.now()
-        aside.settle(self.house.store, now)
+        self._step.acting.right.settle(now)
         chains = self._chains()
         past = {c.name: self.house.store.attempts(c.name) for c in chains}
         still_open = self._open_intents()

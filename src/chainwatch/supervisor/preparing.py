@@ -15,8 +15,9 @@ from chainwatch.recovery.resume import avoided
 from chainwatch.slurm.backend import Submission
 from chainwatch.slurm.environment import EnvironmentUnusable
 from chainwatch.store.records import ChainRecord, Origin
+from chainwatch.supervisor import reading
 from chainwatch.supervisor.house import House
-from chainwatch.supervisor.readers import Place
+from chainwatch.supervisor.readers import Place, Silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +44,19 @@ def prepare(
     past: History,
     decision: Resubmit,
     previous: str | None,
-) -> Prepared | Stop:
+) -> Prepared | Stop | Silent:
     """The next job as decided. `previous`: the job that must be gone before it starts. Stop: a person must mend it."""
     last = past.attempts[-1] if past.attempts else None
-    try:
-        pinned = settings.script == "pinned"
-        script = record.pinned_script if pinned and record.pinned_script else str(settings.batch)
-        text = house.read_script(script)
-        if pinned and not record.pinned_script:
-            script = str(kept.keep(house.state, record.name, text))
-    except OSError as e:
-        problem = f"the batch script {settings.batch} cannot be read: {e.strerror}"
+    pinned = settings.script == "pinned"
+    script = record.pinned_script if pinned and record.pinned_script else str(settings.batch)
+    text = house.readers.work(f"script:{script}", reading.script, house.read_script, script)
+    if isinstance(text, Silent):
+        return text
+    if isinstance(text, str):
+        problem = f"the batch script {settings.batch} cannot be read: {text}"
         return Stop(problem, f"bring it back, then `chainwatch retry {record.name}`.")
+    if pinned and not record.pinned_script:
+        script = str(kept.keep(house.state, record.name, text))
     try:
         environment = house.environment(record, settings)
     except EnvironmentUnusable as e:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from chainwatch.config.models import Chain
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job
 from chainwatch.model.verdict import Completion, EndRecord, LogEvidence, Progress, Proof
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,30 @@ class Readers(Protocol):
         written."""
         ...
 
+    def work(self, key: str, function: Callable[..., T], *arguments: Any) -> T | Silent:
+        """Any other short work on users' storage: a function of a module, with plain arguments, that turns what the
+        storage refuses into an answer. Asking again under the same key fetches the answer of work that goes on."""
+        ...
+
+    def busy(self, key: str) -> bool:
+        """Work under this key may still go on, perhaps in a process that was given up. Its answer is not fetched."""
+        ...
+
     def close(self) -> None:
         """End whatever still reads."""
         ...
+
+
+class AtOnce:
+    """`work` in this process: where somebody waits for it, or nothing can hang."""
+
+    def work(self, key: str, function: Callable[..., T], *arguments: Any) -> T | Silent:
+        del key
+        try:
+            return function(*arguments)
+        except OSError as e:
+            return Silent(f"{e.filename or 'storage'}: {e.strerror or e}")
+
+    def busy(self, key: str) -> bool:
+        del key
+        return False

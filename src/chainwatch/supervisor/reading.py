@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -50,6 +51,14 @@ def checkpoints(place: Place, settle: timedelta, now: float) -> RunReport:
     custom = Rule.parse(where.custom) if where.custom is not None else None
     seconds = settle.total_seconds()
     return verify(path, format=wanted, now=now, settle=seconds, examine_file=_FILES, custom=custom)
+
+
+def script(read: Callable[[str], bytes], path: str) -> bytes | str:
+    """The bytes of a batch script, or why it cannot be read."""
+    try:
+        return read(path)
+    except OSError as e:
+        return e.strerror or str(e)
 
 
 def log_files(place: Place, job: Job) -> list[str]:
@@ -176,4 +185,4 @@ def _commit(directory: str) -> str:
     return head + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
 
 
-__all__ = ["checkpoints", "left_behind", "log_files", "progress"]
+__all__ = ["checkpoints", "left_behind", "log_files", "progress", "script"]

@@ -24,7 +24,7 @@ from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStat
 from chainwatch.supervisor import history
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.preparing import prepare
-from chainwatch.supervisor.readers import Place
+from chainwatch.supervisor.readers import Place, Silent
 from chainwatch.supervisor.scene import Scene, ours
 
 REFUSED_PAUSE = timedelta(hours=1)
@@ -176,7 +176,7 @@ class Standby:
         store, lease = self.house.store, self.house.lease
         backend = self.house.backends.get(record.cluster)
         prepared = prepare(self.house, record, settings, place, past, decision, str(job.job_id))
-        if backend is None or isinstance(prepared, Stop):
+        if backend is None or isinstance(prepared, (Stop, Silent)):
             return ""
         stands: dict[str, Any] = {
             "after": str(job.attempt),

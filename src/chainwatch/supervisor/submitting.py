@@ -11,13 +11,14 @@ from chainwatch.config.models import Chain
 from chainwatch.model.chain import Attempt, ChainState, History, Resubmit, Stop, Wait
 from chainwatch.model.job import Job
 from chainwatch.recovery import over_before
+from chainwatch.recovery.decide import WRITER_PATIENCE
 from chainwatch.slurm.backend import Backend, Refusal
 from chainwatch.store import IntentOpen
 from chainwatch.store.counters import Counted, count
 from chainwatch.store.records import ChainRecord, Intent, IntentStatus
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.preparing import prepare
-from chainwatch.supervisor.readers import Place
+from chainwatch.supervisor.readers import Place, Silent
 from chainwatch.supervisor.setting_right import SettingRight
 from chainwatch.supervisor.traces import Traces
 
@@ -57,7 +58,7 @@ class Submitting:
                 return self.traces.decided(record, ChainState.WAITING, decision, number, sentence, now)
         asked = last is not None and over_before(last, record.retried_at)
         grace = settings.resubmitter.grace if settings.resubmitter.by != "none" else settings.recovery.grace
-        self._right.set_right(record, settings, place, now, None)
+        silent = self._right.set_right(record, settings, place, now, None)
         if grace and last is not None and last.ended is not None and not asked:
             until = last.ended + grace
             if now < until:
@@ -68,7 +69,23 @@ class Submitting:
                 )
                 wait = Wait(until, f"waits for {who} until {until:%H:%M:%S} UTC; then {decision.why}")
                 return self.traces.decided(record, ChainState.WAITING, wait, number, wait.why, now, wait_until=until)
+        if silent:
+            return self._wait_for_storage(record, last, f"its checkpoints cannot be set right yet: {silent}", now)
         return self._submit(record, settings, place, past, decision, jobs, now)
+
+    def _wait_for_storage(self, record: ChainRecord, last: Attempt | None, why: str, now: datetime) -> ChainRecord:
+        """Nothing is submitted that might find a damaged checkpoint; after a while a person is told."""
+        number = last.number if last else None
+        late = last is not None and last.ended is not None and now - last.ended > WRITER_PATIENCE
+        with self.house.store.transaction(self.house.lease):
+            if late:
+                self.traces.owe(
+                    record, f"wait:storage:{number}", "warning", f"{record.name}: its storage does not answer", now,
+                    why=why, wants="look at the storage; chainwatch goes on by itself once it answers",
+                    command=f"chainwatch explain {record.name}",
+                )  # fmt: skip
+            wait = Wait(now + timedelta(minutes=1), why, needs_person=late)
+            return self.traces.decided(record, ChainState.WAITING, wait, number, why, now, wait_until=wait.until)
 
     def _submit(
         self,
@@ -86,6 +103,8 @@ class Submitting:
         if backend is None:
             return self.traces.state(record, ChainState.WAITING, f"the cluster {record.cluster} is not configured", now)
         prepared = prepare(self.house, record, settings, place, past, decision, _remembered(last, jobs))
+        if isinstance(prepared, Silent):
+            return self._wait_for_storage(record, last, f"the batch script cannot be read yet: {prepared.why}", now)
         if isinstance(prepared, Stop):
             return self.traces.rest(record, prepared, last, now)
         digest, resume = prepared.digest, compose.resume_path(decision.resume)

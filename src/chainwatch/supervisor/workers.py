@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, TypeVar
 
 from chainwatch.checkpoints.polite import limit
 from chainwatch.evidence.follow import Following
@@ -26,6 +26,7 @@ from chainwatch.model.verdict import Progress
 from chainwatch.supervisor import reading, recovered
 from chainwatch.supervisor.readers import LeftBehind, Place, Silent
 
+T = TypeVar("T")
 MOST_WORKERS = 3
 MOST_GIVEN_UP = 8
 """Readers that hang for ever, before no new one is started."""
@@ -92,7 +93,7 @@ class ProcessReaders:
         self._context.set_forkserver_preload(["chainwatch.supervisor.reading"])
         self._workers: list[_Worker] = []
         self._done: dict[str, tuple[bool, Any]] = {}
-        self._given_up: list[BaseProcess] = []
+        self._given_up: list[_Worker] = []
         self._following: dict[str, tuple[AttemptId | None, Following]] = {}
 
     def checkpoints(self, place: Place, *, settle: timedelta, fresh: bool = True) -> RunReport | Silent | None:
@@ -132,6 +133,16 @@ class ProcessReaders:
     def probe(self, place: Place, *, write: bool) -> str | Silent:
         answer = self._ask(f"probe:{place.chain}", recovered.storage, (place, write), timedelta(seconds=30))
         return answer if isinstance(answer, (str, Silent)) else Silent("an answer that is no word")
+
+    def work(self, key: str, function: Callable[..., T], *arguments: Any) -> T | Silent:
+        answer: T | Silent = self._ask(key, function, arguments, timedelta(minutes=1))
+        return answer
+
+    def busy(self, key: str) -> bool:
+        self._collect(0.0)
+        self._done.pop(key, None)
+        self._given_up = [w for w in self._given_up if w.process.is_alive()]
+        return any(w.key == key for w in (*self._workers, *self._given_up))
 
     def close(self) -> None:
         """End every worker; those that cannot be ended are left to the kernel."""
@@ -194,7 +205,7 @@ class ProcessReaders:
             self._replace(worker)
 
     def _idle(self) -> _Worker | None:
-        self._given_up = [p for p in self._given_up if p.is_alive()]
+        self._given_up = [w for w in self._given_up if w.process.is_alive()]
         for worker in list(self._workers):
             if worker.key is None and worker.process.is_alive():
                 return worker
@@ -214,4 +225,4 @@ class ProcessReaders:
         self._workers.remove(worker)
         worker.pipe.close()
         worker.process.kill()
-        self._given_up.append(worker.process)
+        self._given_up.append(worker)

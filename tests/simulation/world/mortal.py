@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from sqlalchemy.engine import Connection
 
-from chainwatch.actions import aside, resume_file
+from chainwatch.actions import moving, resume_file
 from chainwatch.actions.audit import Audit
 from chainwatch.store import Store
 from chainwatch.store.records import Lease
@@ -104,8 +104,8 @@ def mortal_files(reaper: Reaper) -> Iterator[None]:
 
     with ExitStack() as stack:
         for module, name, point in (
-            (aside, "_rename", "rename"),
-            (aside, "_write", "pointer"),
+            (moving, "_rename", "rename"),
+            (moving, "_write", "pointer"),
             (resume_file, "write", "resume file"),
         ):
             stack.enter_context(patch.object(module, name, around(point, getattr(module, name))))

@@ -14,11 +14,11 @@ from chainwatch.model.job import Job
 from chainwatch.model.verdict import LogEvidence, Progress
 from chainwatch.simulation import StorageHangs, Training
 from chainwatch.slurm.paths import log_paths
-from chainwatch.supervisor.readers import LeftBehind, Place, Silent
+from chainwatch.supervisor.readers import AtOnce, LeftBehind, Place, Silent
 from tests.simulation.world.mirror import MirroredDisk
 
 
-class SimulatedReaders:
+class SimulatedReaders(AtOnce):
     """See `chainwatch.supervisor.readers.Readers`."""
 
     def __init__(self, trainings: Mapping[str, Training]) -> None:

@@ -1,0 +1,141 @@
+"""The file system's part of the two changes to user data. Plain functions of plain arguments, for whichever process does
+them: storage may hang."""
+
+from __future__ import annotations
+
+import glob
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from chainwatch.actions import whole
+from chainwatch.model.checkpoint import Checkpoint
+from chainwatch.store.records import Move
+
+ASIDE = ".set-aside-by-chainwatch"
+"""Directory beside the checkpoints: hidden, so that no framework's glob and no inventory finds what lies there."""
+
+_POINTERS = {
+    "deepspeed": "latest",
+    "deepspeed_universal": "latest_universal",
+    "megatron": "latest_checkpointed_iteration.txt",
+    "nanotron": "latest.txt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that ought to be made; the fields are those of a `Move`."""
+
+    kind: str
+    path: str
+    target: str
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A change that cannot be made, as one sentence."""
+
+    why: str
+
+
+def aside(path: str) -> tuple[Change, ...]:
+    """What moves one checkpoint (a directory, a file, or all files of a prefix) into `ASIDE` beside it; nothing where it
+    is gone. Raises OSError."""
+    path = path.rstrip("/")
+    sources = [path] if _exists(path) else sorted(glob.glob(glob.escape(path) + ".*"))
+    parent = os.path.join(os.path.dirname(path), ASIDE)
+    return tuple(
+        Change("set_aside", source, _free(os.path.join(parent, os.path.basename(source)))) for source in sources
+    )
+
+
+def pointer(run: str, newest: Checkpoint) -> Change | Problem | None:
+    """What makes the framework's pointer file name `newest`. None where the format has none, or it is right already."""
+    name = _POINTERS.get(newest.format)
+    if name is None:
+        return None
+    path = os.path.join(run, name)
+    content = os.path.basename(newest.path.rstrip("/"))
+    if newest.format in {"megatron", "nanotron"} and newest.step is not None:
+        content = str(newest.step)
+    try:
+        before = Path(path).read_text() if os.path.lexists(path) else ""
+    except OSError as e:
+        return Problem(f"{path} cannot be read: {e.strerror}")
+    except UnicodeDecodeError:
+        return Problem(f"{path} is no text: it stays as it is")
+    if os.path.islink(path):
+        return Problem(f"{path} is a symbolic link: it stays as it is")
+    return None if before.strip() == content else Change("pointer", path, content, before)
+
+
+def make(change: Change | Move) -> Problem | None:
+    """Make a change that was journaled."""
+    try:
+        if change.kind != "set_aside":
+            _write(change.path, change.target)
+            return None
+        os.makedirs(os.path.dirname(change.target), exist_ok=True)
+        if _exists(change.target):
+            return Problem(f"{change.target} exists already: it would be overwritten")
+        _rename(change.path, change.target)
+    except OSError as e:
+        return Problem(f"{change.path} could not be changed: {e.strerror or e}")
+    return None
+
+
+def undo(change: Change | Move) -> Problem | None:
+    """Undo a change that was made, unless that would overwrite something."""
+    try:
+        if change.kind == "set_aside":
+            if _exists(change.path):
+                return Problem(f"{change.path} exists again: it would be overwritten; move it away first")
+            _rename(change.target, change.path)
+            return None
+        now_there = Path(change.path).read_text(errors="replace") if os.path.lexists(change.path) else ""
+        if now_there.strip() != change.target:
+            return Problem(f"{change.path} was changed since ({now_there.strip()[:80]!r}): left as it is")
+        if change.before:
+            _write(change.path, change.before)
+        else:
+            os.unlink(change.path)
+    except OSError as e:
+        return Problem(f"{change.path} could not be changed back: {e.strerror or e}")
+    return None
+
+
+def was_made(change: Change | Move) -> bool:
+    """Whether a planned change was made, found by looking. Raises OSError where the storage cannot tell."""
+    there = _exists(change.path)
+    if change.kind == "set_aside":
+        return not there and _exists(change.target)
+    return there and Path(change.path).read_text(errors="replace").strip() == change.target
+
+
+def _exists(path: str) -> bool:
+    """As `os.path.lexists`, but a storage that fails is an OSError, not an absence."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _rename(source: str, target: str) -> None:
+    os.rename(source, target)
+
+
+def _write(path: str, content: str) -> None:
+    """Replace the file as a whole, with the mode that it had."""
+    mode = os.stat(path).st_mode & 0o7777 if os.path.exists(path) else 0o644
+    whole.write(Path(path), os.fsencode(content), mode)
+
+
+def _free(path: str) -> str:
+    candidate, n = path, 1
+    while _exists(candidate):
+        candidate = f"{path}.{n}"
+        n += 1
+    return candidate

@@ -1,0 +1,69 @@
+"""Work on users' storage in processes of its own: it may hang, is fetched later, and nobody begins it twice."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chainwatch.model.clock import SystemClock
+from chainwatch.supervisor import reading
+from chainwatch.supervisor.house import on_disk
+from chainwatch.supervisor.readers import Silent
+from chainwatch.supervisor.workers import ProcessReaders
+from tests.alerts.conftest import wait_until
+
+
+@pytest.fixture
+def readers() -> Iterator[ProcessReaders]:
+    made = ProcessReaders(SystemClock(), patience=0.2)
+    yield made
+    made.close()
+
+
+def test_a_read_that_hangs_is_silence_and_is_fetched_once_it_answers(readers: ProcessReaders, tmp_path: Path) -> None:
+    pipe = tmp_path / "script"
+    os.mkfifo(pipe)
+    arguments = ("key", reading.script, on_disk, str(pipe))
+    begun = time.monotonic()
+    assert isinstance(readers.work(*arguments), Silent)
+    assert isinstance(readers.work(*arguments), Silent)
+    assert time.monotonic() - begun < 20
+    assert readers.busy("key")
+    assert not readers.busy("another")
+    pipe.write_bytes(b"#!/bin/sh")  # opens only since exactly one process reads
+    answers: list[object] = []
+
+    def answered() -> bool:
+        answers.append(readers.work(*arguments))
+        return not isinstance(answers[-1], Silent)
+
+    wait_until(answered, 20)
+    assert answers[-1] == b"#!/bin/sh"
+    assert not readers.busy("key")
+
+
+def test_a_script_that_is_missing_is_an_answer_and_no_silence(readers: ProcessReaders, tmp_path: Path) -> None:
+    def asked() -> bool:
+        return readers.work("key", reading.script, on_disk, str(tmp_path / "none")) == "No such file or directory"
+
+    wait_until(asked, 20)
+
+
+def test_work_whose_process_was_given_up_is_busy_until_that_process_is_dead(
+    readers: ProcessReaders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "script")
+    readers.work("key", reading.script, on_disk, str(tmp_path / "script"))
+    [worker] = readers._workers
+    monkeypatch.setattr(worker.process, "kill", lambda: None)  # as with a process in uninterruptible sleep
+    worker.deadline = 0.0
+    assert readers.busy("key")
+    assert worker not in readers._workers
+    monkeypatch.undo()
+    worker.process.kill()
+    worker.process.join(10)
+    assert not readers.busy("key")
