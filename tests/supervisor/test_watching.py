@@ -24,7 +24,7 @@ from chainwatch.store.records import ChainRecord, Notice, Origin
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.poll import Poller
-from chainwatch.supervisor.readers import LeftBehind, Place, Silent
+from chainwatch.supervisor.readers import AtOnce, LeftBehind, Place, Silent
 from tests.supervisor.jobs import NOW, queued
 
 
@@ -69,7 +69,7 @@ class Cluster:
 
 
 @dataclass
-class Runs:
+class Runs(AtOnce):
     """`Readers` of runs whose life is set by hand."""
 
     life: dict[str, Progress | Silent] = field(default_factory=dict)
