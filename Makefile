@@ -36,6 +36,9 @@ unit: venv ## the tests that need no Slurm
 never: venv ## what must never happen, on HISTORIES=500 new random histories of the simulated cluster
 	CHAINWATCH_HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest tests/simulation/test_never.py --timeout=0
 
+hangs: venv ## the table of false alarms and stops found, over generated histories of running jobs
+	$(BIN)/pytest -q tests/diagnosis/test_hang_replay.py
+
 bench: venv ## the benchmarks
 	$(BIN)/pytest --benchmark-enable --benchmark-only
 
@@ -53,4 +56,4 @@ fuzz: ## coverage-guided fuzzing of the checkpoint readers, SECONDS=60 for each 
 docs: venv ## the documentation site, in build/site
 	$(BIN)/python -m dev.docs
 
-.PHONY: never docs help venv slurm test test-matrix unit bench lint fuzz services demo
+.PHONY: never hangs docs help venv slurm test test-matrix unit bench lint fuzz services demo

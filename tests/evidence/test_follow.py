@@ -76,6 +76,25 @@ def test_a_bar_of_carriage_returns_is_read_while_it_runs(log: Log) -> None:
     assert (log.look(), log.state.newest().total) == (11, 100)  # type: ignore[union-attr]
 
 
+def test_a_launcher_that_restarts_its_workers_is_counted_and_they_start_up_again(log: Log) -> None:
+    torchrun = (
+        "E1129 17:02:11 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: -9) local_rank: 3\n"
+        "I1129 17:02:11 torch/distributed/elastic/agent/server/api.py:942] [default] Worker group FAILED. 2/3 attempts "
+        "left; will restart worker group\n"
+        "I1129 17:02:15 torch/distributed/elastic/agent/server/api.py:704] [default] Rendezvous'ing worker group\n"
+    )
+    log.add(line(500))
+    assert log.look() == 500
+    log.add(torchrun)
+    log.look()
+    cursor = log.state.cursors[str(log.path)]
+    assert (cursor.step, cursor.phase, cursor.restarts) == (500, "startup", 1)
+    log.add(line(421))
+    assert log.look() == 421, "steps go back"
+    cursor = log.state.cursors[str(log.path)]
+    assert (cursor.phase, cursor.restarts) == ("training", 1)
+
+
 def test_a_log_that_was_cut_is_read_anew_even_when_it_grew_past_the_old_size(log: Log) -> None:
     log.add(line(500) * 3)
     assert log.look() == 500

@@ -205,6 +205,20 @@ def test_an_attempt_that_ends_leaves_its_pace_and_nothing_else(one: Stage) -> No
     assert one.record().facts["pace"]["counts"]
 
 
+def test_workers_that_a_launcher_restarts_inside_the_job_are_an_event_and_steps_going_back_no_alarm(one: Stage) -> None:
+    for step, restarts in ((900, 0), (905, 0), (860, 1), (866, 1), (700, 2)):
+        one.runs.life["a"] = Progress(step=step, life=f"{step}/{restarts}", restarts=restarts)
+        one.minutes(5, "b")
+    said = [sentence for _, number, _, sentence in one.store.decisions("a") if number == 1]
+    assert [s for s in said if "restarted the workers" in s] == [
+        "the launcher restarted the workers inside job 7 at step 905, for the 1st time",
+        "the launcher restarted the workers inside job 7 at step 866, for the 2nd time",
+    ]
+    assert one.record().step == 700
+    assert len(one.store.attempts("a")) == 1
+    assert {n.key.split(":")[1] for n in one.store.undelivered()} <= {"first-recovery"}
+
+
 def test_a_loss_that_stays_nan_is_told_and_one_lost_step_is_not(one: Stage) -> None:
     lost = Progress(step=99, life="x", loss=float("nan"))
     one.runs.life["a"] = lost

@@ -254,7 +254,7 @@ def fell_silent_together(chain: str, watches: Mapping[str, Watch]) -> tuple[str,
 def _phase(look: Look, started: bool) -> str:
     if not started:
         return STARTUP
-    return look.phase if look.phase and look.phase != STARTUP else TRAINING
+    return look.phase or TRAINING  # a launcher that restarts its workers in the same job starts up again
 
 
 def _minutes(span: timedelta) -> str:

@@ -43,7 +43,12 @@ _MARKS = re.compile(
     rb"|[Gg]enerating samples)\b)"
     rb"|(?P<saving>\b(?:[Ss]aving (?:model|checkpoint|state|current|the)|[Ss]ave_checkpoint|[Ss]aving:"
     rb"|[Ss]tarting (?:to )?save)\b)"
+    rb"|(?P<startup>\b(?:(?:will restart|[Rr]estarting|Starting|Rendezvous'ing) worker group)\b)"  # torchrun, ft_launcher
 )
+
+
+_RESTARTS = re.compile(rb"\b(?:will restart|[Rr]estarting) worker group\b")
+"""A launcher says that it starts its workers again inside the same job; torchrun says it once a node and restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,8 @@ class Cursor:
     loss: float | None = None
     tokens: int | None = None
     phase: Phase | None = None
+    restarts: int = 0
+    """How often a launcher restarted the workers, as far as this file was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +200,7 @@ def _read_on(
         loss=reached.loss if reached and reached.loss is not None else before.loss,
         tokens=reached.tokens if reached and reached.tokens is not None else before.tokens,
         phase=_phase(whole, reached, before.phase),
+        restarts=before.restarts + sum(1 for _ in _RESTARTS.finditer(whole)),
     )  # fmt: skip
 
 

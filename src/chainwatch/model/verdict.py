@@ -151,6 +151,8 @@ class Progress:
     """Steps per second over the recent past."""
     phase: str = ""
     """`training`, `evaluation` or `saving`, as the run says; empty where it does not."""
+    restarts: int = 0
+    """How often a launcher (torchrun, ft_launcher) restarted the workers inside the job, as far as it was followed."""
     life: str = ""
     """Changes with every sign of life (logs that grow, heartbeats, checkpoint bytes); only to be compared."""
 

@@ -97,6 +97,8 @@ class Living:
             tracking.progress(self.house.store, record.name, progress, now)
             tracking.report(self.house.store, record.name, report)
             record = self.house.store.update_chain(record.name, **changes)
+            if seen.restarted:
+                self._event(record, job, seen.restarted, now)
         if inquiry.begin:
             self._probing.begin(record, settings, job, now)
         words = f"job {job.shown_id} is {job.state.lower()}"
@@ -111,6 +113,12 @@ class Living:
             words = f"job {job.shown_id} is being preempted"
         words += self._standby.keep(record, settings, place, job, standby, scene, now)
         return self.traces.state(self.traces.again(record), ChainState.RUNNING, words, now)
+
+    def _event(self, record: ChainRecord, job: Job, sentence: str, now: datetime) -> None:
+        """Something happened inside the attempt that calls for nothing. In the caller's transaction."""
+        number = next((a.number for a in self.house.store.attempts(record.name) if a.job.attempt == job.attempt), None)
+        self.traces.write(record.name, number, LeaveAlone(sentence), now, sentence)
+        self.house.say(sentence, record, {"attempt": number})
 
     def _pending(self, record: ChainRecord, settings: Chain, job: Job, now: datetime) -> ChainRecord:
         words = f"job {job.shown_id} is pending" + (f" ({job.reason})" if job.reason not in {"", "None"} else "")

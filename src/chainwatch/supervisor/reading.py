@@ -144,6 +144,7 @@ def progress(place: Place, job: Job, following: Following, now: datetime) -> tup
         tokens=told.tokens,
         rate=seen.rate(now),
         phase=str(phase or ""),
+        restarts=max((c.restarts for c in seen.cursors.values()), default=0),
         life="|".join((seen.life(), beat.life, saved.life)),
     ), seen
 

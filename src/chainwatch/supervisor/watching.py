@@ -22,7 +22,7 @@ from chainwatch.store.standing import JOURNEY, journeyed
 from chainwatch.supervisor.readers import Silent
 from chainwatch.supervisor.traces import Traces
 
-WATCH, PACE, ALARM = "watch", "pace", "hang"
+WATCH, PACE, ALARM, RESTARTS = "watch", "pace", "hang", "restarts"
 """Facts of the chain's record; `hang` holds the attempt that was told about."""
 _LOST = frozenset({"nan", "inf", "-inf"})
 STALLED = "incident:storage-stall"
@@ -35,6 +35,8 @@ class Seen:
     facts: dict[str, Any]
     """The record's facts, brought up to date."""
     silence: Silence | None
+    restarted: str = ""
+    """That a launcher restarted the workers inside the job, in words: an event of the attempt, and no alarm."""
     together: tuple[str, ...] = ()
     """The chains that fell silent with it: then it is no hang of its own."""
 
@@ -74,10 +76,11 @@ def look(
         facts["phase"] = progress.phase
         if progress.tokens is not None:
             facts["tokens"] = progress.tokens
+        facts[RESTARTS] = {"attempt": str(job.attempt), "count": progress.restarts}
         facts[JOURNEY] = journeyed(record.facts, progress.step, now)
     silence = judge(watch, pace, settings.hang)
     together = fell_silent_together(record.name, {**watches, record.name: watch}) if silence else ()
-    return Seen(facts, silence, together)
+    return Seen(facts, silence, _restarted(record, job, known), together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,20 @@ def watches(records: Iterable[ChainRecord]) -> dict[str, Watch]:
 def stalled(alive: Mapping[str, Watch]) -> bool:
     """Some chains are silent together."""
     return any(fell_silent_together(name, alive) for name in alive)
+
+
+def _restarted(record: ChainRecord, job: Job, progress: Progress) -> str:
+    before = record.facts.get(RESTARTS)
+    same = isinstance(before, Mapping) and before.get("attempt") == str(job.attempt)
+    if not same or progress.restarts <= int(before["count"]):  # type: ignore[index]
+        return ""
+    at = f" at step {record.step}" if record.step is not None else ""
+    return f"the launcher restarted the workers inside job {job.shown_id}{at}, for the {_nth(progress.restarts)} time"
+
+
+def _nth(number: int) -> str:
+    word = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
+    return f"{number}{word}"
 
 
 def _json(loss: float | None) -> float | str | None:
