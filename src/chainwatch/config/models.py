@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
@@ -12,6 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from chainwatch.config.alerts import Alerts
+from chainwatch.config.checkpoints import Checkpoints as Checkpoints
+from chainwatch.config.checkpoints import HandOver as HandOver
 from chainwatch.config.section import Section
 from chainwatch.config.values import (
     STORED,
@@ -26,50 +27,6 @@ from chainwatch.config.values import (
 )
 from chainwatch.config.web import Web
 from chainwatch.model.chain import Mode
-
-
-class HandOver(StrEnum):
-    """How the checkpoint to resume from reaches the job. All but the last two are resolved when the job *starts*."""
-
-    COMMAND = "command"
-    """The script calls `$(chainwatch latest …)` or `chainwatch exec`."""
-    FILE = "file"
-    """CHAINWATCH_RESUME_FILE names a file that holds the path; chainwatch rewrites it until the job starts."""
-    POINTER = "pointer"
-    """The framework's own pointer file (`latest`, …) is mended to name the newest intact checkpoint."""
-    SET_ASIDE = "set_aside"
-    """Damaged checkpoints are moved aside (journaled; `chainwatch restore` undoes it), pointers are mended."""
-    VARIABLE = "variable"
-    """A plain environment variable, fixed at submission; only together with --no-requeue."""
-    ARGUMENT = "argument"
-    """A script argument, fixed at submission; only together with --no-requeue."""
-
-
-class Checkpoints(Section):
-    """Where the checkpoints are, and how the job is told which one to use."""
-
-    shorthand: ClassVar[str | None] = "directory"
-
-    directory: ExpandedPath
-    """Run directory that holds the checkpoints. Relative to the chain's directory."""
-    format: str = "auto"
-    """Name of the checkpoint format, or `auto`: found by what lies there."""
-    hand_over: HandOver = HandOver.COMMAND
-    """How the checkpoint reaches the job."""
-    variable: str = "CHAINWATCH_RESUME_FROM"
-    """Name of the environment variable for `hand_over: variable`."""
-    argument: str = "--resume={path}"
-    """Template of the argument for `hand_over: argument`; `{path}` and `{step}` are filled in."""
-    settle: Duration = timedelta(minutes=2)
-    """A checkpoint without a living writer that did not change for this long is incomplete, no longer in progress."""
-    read_deadline: Duration = timedelta(minutes=2)
-    """Storage that does not answer for this long is reported, and nothing is concluded."""
-    from_scratch: Literal["never", "if_none_intact"] = "never"
-    """What to do if checkpoints exist and none is intact: `never` stops and tells a person."""
-    seal: bool = False
-    """Keep a digest manifest of new intact checkpoints in the state directory, to see later bit rot."""
-    custom: dict[str, Any] | None = None
-    """The rule of `format: custom`: files that must exist (glob, count, minimal size), JSON key equal to the step."""
 
 
 class Mark(Section):

@@ -37,6 +37,7 @@ from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.probes import ThreadedProbes
 from chainwatch.supervisor.pulsing import Companion, Companions, Pulsing
 from chainwatch.supervisor.rules import RULES
+from chainwatch.supervisor.sealing import Sealing
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
 from chainwatch.supervisor.workers import ProcessReaders
 
@@ -175,9 +176,11 @@ class Daemon:
         self.log.info(f"watching {count} configured chain{'s' * (count != 1)} on {names}; state in {house.state}")
         self._systemd.ready("starting")
         life = SignOfLife()
+        sealing = Sealing(house)
 
         def between() -> None:
             house.paused_by_site = pause_reason()
+            sealing.look(house.store.chains(), self._clock.now())
             pulse = self._turned(supervisor, pulsing)
             summary = f"{len(house.store.chains())} chains, last poll {pulse.at:%H:%M:%S} UTC"
             if blind := pulse.blind(pulse.at):
@@ -195,6 +198,7 @@ class Daemon:
         finally:
             self._systemd.stopping()
             self._stop.set()
+            sealing.close()
             self._part()
             mailman.join(2)
         self.log.info("stopped")
