@@ -18,6 +18,7 @@ import yaml
 from chainwatch.alerts.json_webhook import HEADER
 from chainwatch.alerts.json_webhook import schema as webhook_schema
 from chainwatch.cli.runbook import pages
+from chainwatch.slurm.contract import CASES, MODULES
 from chainwatch.store.counters import Counted
 from chainwatch.web.metrics import GAUGES
 from dev import configuration
@@ -46,6 +47,23 @@ def webhook() -> str:
     )
 
 
+def contract() -> str:
+    """Every case of the backends' contract, by what it is about."""
+    out = [
+        "# The backends' contract", "",
+        "What chainwatch relies on, whatever Slurm and whatever backend: each sentence is a case of",
+        "`chainwatch.slurm.contract`, played on real clusters of every release in the README's matrix and on the simulated",
+        "one. Those that need nothing only read: `chainwatch doctor --contract` plays them on your cluster.", "",
+    ]  # fmt: skip
+    for module in MODULES:
+        out += [f"## {(module.__doc__ or '').strip().splitlines()[0].rstrip('.')}", "", "| case | promise | needs |"]
+        out += ["| --- | --- | --- |"]
+        mine = [case for case in CASES if case.play.__module__ == module.__name__]
+        out += [f"| `{case.name}` | {case.sentence} | {', '.join(sorted(case.needs)) or '-'} |" for case in mine]
+        out += [""]
+    return "\n".join(out)
+
+
 def commands() -> str:
     """Every command with its help."""
     from typer.main import get_command
@@ -71,6 +89,7 @@ def write(build: Path) -> Path:
         ("metrics", metrics()),
         ("webhook", webhook()),
         ("commands", commands()),
+        ("contract", contract()),
     ):
         (docs / "reference").mkdir(exist_ok=True)
         (docs / "reference" / f"{name}.md").write_text(text)

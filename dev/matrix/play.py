@@ -19,6 +19,7 @@ from chainwatch.slurm.contract import CASES, Broken, Outcome, Program, Stage, pl
 from chainwatch.slurm.contract import Case as ContractCase
 from chainwatch.slurm.pyslurm import PyslurmBackend
 from chainwatch.slurm.weaker import Weakness, of_release
+from dev.matrix.cost import compare
 from dev.matrix.measure import weaknesses
 from dev.matrix.row import PLANS, Case, Plan, Row, dump
 from dev.slurm import ClusterError, PrivateCluster, missing_programs
@@ -73,6 +74,7 @@ def _on(cluster: PrivateCluster, plan: Plan, python: str | None) -> Row:
     for outcome in side_by_side(stage):
         outcomes.append(_told(plan, outcome))
         said = said if _disturbs(outcome.case) else len(stage.said)
+    cost = compare(cluster, library).sentence() if library is not None else ""
     found, known = weaknesses(stage), of_release(version)
     if isinstance(stage.backend, PyslurmBackend):
         outcomes.append(_by_the_library(stage, stage.backend, stage.said[:said]))
@@ -81,7 +83,7 @@ def _on(cluster: PrivateCluster, plan: Plan, python: str | None) -> Row:
     if set(found) != set(known):
         why = f"measured {[one.name for one in found]}, and chainwatch.slurm.weaker says {[one.name for one in known]}"
         outcomes.append(Case("what_is_weaker_is_known", "failed", why))
-    return Row(plan, version, tuple(outcomes), tuple(one.value for one in found), note=moved)
+    return Row(plan, version, tuple(outcomes), tuple(one.value for one in found), cost=cost, note=moved)
 
 
 def side_by_side(stage: Stage) -> Iterator[Outcome]:

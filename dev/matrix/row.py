@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 
@@ -53,6 +53,8 @@ class Row:
     """What this release and this backend give less of, one short sentence each."""
     not_run: str = ""
     """Why nothing was run; empty where it was."""
+    cost: str = field(default="", compare=False)
+    """What one poll costs, as a sentence; a measurement, so that no two runs agree to the last digit."""
     note: str = ""
     """What a reader should know: the suite has moved on to another release, for example."""
 

@@ -22,8 +22,7 @@ def terminal(rows: Sequence[Row]) -> str:
         numbers = [row.count(result) for result in ("passed", "failed", "skipped")]
         lines.append(f"{what:<10} {row.plan.backend:<10} {numbers[0]:>6} {numbers[1]:>6} {numbers[2]:>7}")
     for row in rows:
-        if row.note:
-            lines.append(f"{row.plan.name}: {row.note}")
+        lines += [f"{row.plan.name}: {told}" for told in (row.note, row.cost) if told]
         lines += [f"{row.plan.name}: {c.result}: {c.name}: {c.why}" for c in row.cases if c.result != "passed"]
     return "\n".join(lines)
 
@@ -32,7 +31,8 @@ def block(rows: Sequence[Row]) -> str:
     """The README's table, markers included."""
     lines = [BEGIN, "| Slurm | backend | contract | what is weaker there |", "| --- | --- | --- | --- |"]
     lines += [f"| {_name(row)} | `{row.plan.backend}` | {_tested(row)} | {_weaker(row)} |" for row in rows]
-    return "\n".join([*lines, END])
+    told = [f"\nOn Slurm {row.version} {row.cost}." for row in rows if row.cost]
+    return "\n".join([*lines, *told, END])
 
 
 def put(readme: str, rows: Sequence[Row]) -> str:

@@ -11,6 +11,7 @@ import yaml
 
 from chainwatch.config import Config
 from chainwatch.model.verdict import Cause
+from chainwatch.slurm.contract import CASES
 from chainwatch.web.metrics import names
 from dev import configuration, docs
 
@@ -41,6 +42,11 @@ def test_every_command_is_listed_with_its_help() -> None:
     text = docs.commands()
     for command in ("run", "doctor", "alert test", "install-service", "lint", "runbook", "web", "status"):
         assert f"## {command}\n" in text
+
+
+def test_every_case_of_the_contract_is_listed_with_its_promise() -> None:
+    text = docs.contract()
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.M)) == {case.name for case in CASES}
 
 
 def test_examples_in_the_documentation_are_valid_configurations(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,11 +60,6 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     made.backend.close()
 
 
-def pid(worker: Worker) -> int:
-    assert worker._process is not None
-    return worker._process.pid
-
-
 # -- trouble ----------------------------------------------------------------------------------------------------------
 
 
@@ -98,7 +93,7 @@ def test_a_call_that_crashes_or_fails_is_said_and_the_tools_step_in(lab: Lab, th
 
 def test_a_worker_that_is_killed_between_two_polls_is_replaced_without_a_word(lab: Lab) -> None:
     assert lab.ids() == [7]
-    os.kill(pid(lab.worker), signal.SIGKILL)
+    os.kill(lab.worker.pid, signal.SIGKILL)
     lab.worker._process.wait()  # type: ignore[union-attr]
     assert lab.ids() == [7]
     assert (lab.worker.started, lab.said) == (2, [])
@@ -109,7 +104,7 @@ def test_a_frozen_worker_is_killed_and_the_poll_answered_within_its_deadline(tmp
     lab = Lab(tmp_path)
     assert lab.ids() == [7]
     lab.backend._deadline = 2.0
-    old = pid(lab.worker)
+    old = lab.worker.pid
     lab.says(then=then)
     begun = time.monotonic()
     assert lab.ids() == [8]

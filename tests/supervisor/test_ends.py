@@ -10,7 +10,7 @@ from tests.supervisor.jobs import BOTH, MINUTE, NOW, queued, recorded, snapshot
 
 KNOWN = queued(JobState.RUNNING, start=NOW, nodes=("n1",))
 ALIVE = [s for s in JobState if not s.terminal and s is not JobState.UNKNOWN]
-OVER = [s for s in JobState if s.terminal]
+OVER = [s for s in JobState if s.terminal and s is not JobState.REVOKED]
 QUEUE, ACCOUNTING = frozenset({Source.QUEUE}), frozenset({Source.ACCOUNTING})
 NOBODY: frozenset[Source] = frozenset()
 LATER = NOW + MINUTE
@@ -33,6 +33,27 @@ def test_a_final_word_of_the_queue_is_an_end_whose_steps_may_still_come(state: J
     answer = judge(KNOWN, snapshot((queued(state),), (recorded(state),)))
     assert isinstance(answer, Ended)
     assert answer.complete
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        snapshot((queued(JobState.REVOKED),)),
+        snapshot((), (recorded(JobState.REVOKED),)),
+        snapshot((queued(JobState.REVOKED),), (recorded(JobState.REVOKED),)),
+    ],
+)
+def test_a_sibling_that_another_cluster_of_the_federation_started_is_no_end(seen: Snapshot) -> None:
+    answer = judge(KNOWN, seen)
+    assert isinstance(answer, Unknown)
+    assert answer.elsewhere
+    assert answer.silent, "nobody's word makes it an end: it goes on"
+
+
+def test_a_sibling_that_came_back_by_a_requeue_is_over() -> None:
+    answer = judge(KNOWN, snapshot((queued(JobState.PENDING, submitted=LATER),), (recorded(JobState.REVOKED),)))
+    assert isinstance(answer, Ended)
+    assert answer.requeued
 
 
 def judge_job(seen: Job) -> Job:

@@ -156,7 +156,7 @@ class Ending:
         waited = now - seen_gone
         given_up = record.retried_at is not None and record.retried_at >= seen_gone and not end.silent
         purged = not end.silent and waited >= CHECKING_BOUND
-        if given_up or purged or (not scene.accounting and waited > STEPS_BOUND):
+        if given_up or purged or (not scene.accounting and waited > STEPS_BOUND and not end.elsewhere):
             judged = self._by_what_it_left(record, attempt, scene, now)
             proven = judged is not None and judged[0].verdict is not None and judged[0].verdict.outcome is Outcome.DONE
             if judged is not None and (proven or given_up or not scene.accounting):
@@ -167,8 +167,10 @@ class Ending:
                 self.traces.owe(
                     record, f"vanished:{attempt.job.attempt}", "warning",
                     f"{record.name}: nobody says how job {attempt.job.shown_id} ended", now, why=end.why,
-                    wants="if it is really gone: retry",
-                    command=f"chainwatch retry {record.name}",
+                    wants="look for it there, and let a daemon watch that cluster: a retry here would run beside it"
+                    if end.elsewhere
+                    else "if it is really gone: retry",
+                    command=f"chainwatch explain {record.name}" if end.elsewhere else f"chainwatch retry {record.name}",
                 )  # fmt: skip
         if end.silent and waited < CHECKING_BOUND:
             return record  # what was true stays as it is

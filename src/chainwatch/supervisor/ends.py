@@ -34,6 +34,8 @@ class Unknown:
     why: str
     silent: bool
     """A source did not answer (as opposed to: all answered and none knows it)."""
+    elsewhere: bool = False
+    """It goes on out of sight: another cluster of the federation has it."""
 
 
 def judge(known: Job, snapshot: Snapshot) -> Alive | Ended | Unknown:
@@ -50,6 +52,8 @@ def judge(known: Job, snapshot: Snapshot) -> Alive | Ended | Unknown:
     recorded = same_records[-1] if same_records else None
     if listed is not None and not listed.state.terminal and listed.state is not JobState.UNKNOWN and not requeued:
         return Alive(facts if not facts.state.terminal else listed.merged(known))
+    if facts.state is JobState.REVOKED and not requeued:
+        return Unknown("its sibling was started by another cluster of the federation", silent=True, elsewhere=True)
     if requeued:
         return Ended(facts, complete=recorded is not None, requeued=True)
     if listed is not None and listed.state.terminal:

@@ -120,6 +120,11 @@ class Worker:
             process.wait(timeout=5)  # not longer: it may hang in the kernel, and dies when it wakes
 
     @property
+    def pid(self) -> int:
+        """Of the running process; 0 where there is none."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
     def memory(self) -> int:
         """Resident bytes of the process; 0 where there is none."""
         if self._process is None:
