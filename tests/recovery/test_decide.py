@@ -153,6 +153,17 @@ def test_preemptions_in_vain_are_spaced_out_and_then_rest() -> None:
     assert isinstance(decide(situation(*many)), Rest)
 
 
+def test_the_fifth_preemption_in_vain_is_told_whatever_ended_between_them() -> None:
+    past = [ended(C.PREEMPTION, before=10, ago=900 - i) for i in range(4)]
+    past.insert(2, ended(C.HARDWARE_NODE, before=10, ago=898.5))
+    four = decide(situation(*past))
+    assert isinstance(four, Resubmit)
+    assert not four.tell
+    five = decide(situation(*past, ended(C.PREEMPTION, before=10, ago=500)))
+    assert isinstance(five, Resubmit)
+    assert "preempted 5 times without a new intact checkpoint" in five.tell
+
+
 def test_preemptions_that_save_something_never_wait() -> None:
     past = [ended(C.PREEMPTION, saved=i + 1, before=i, ago=0) for i in range(50)]
     assert isinstance(decide(situation(*past)), Resubmit)

@@ -108,9 +108,9 @@ class Recovery(Section):
     retries_per_failure: int = Field(default=2, ge=0)
     """Retries of one and the same failure (fingerprint) without saved progress."""
     preemptions_alert: int = Field(default=5, ge=1)
-    """Preemptions in a row without saved progress before people are told and submissions are spaced out."""
+    """Preemptions since progress was last saved before people are told and submissions are spaced out."""
     preemptions_rest: int = Field(default=20, ge=1)
-    """Preemptions in a row without saved progress before the chain rests."""
+    """Preemptions since progress was last saved before the chain rests."""
     quick_failure: Duration = timedelta(minutes=10)
     """Two equal failures this soon after the start, at the same place, stop the chain: it is the code or the set-up."""
     backoff: Duration = timedelta(minutes=1)

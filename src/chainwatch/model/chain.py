@@ -85,6 +85,8 @@ class Wait:
     until: datetime
     why: str
     needs_person: bool = False
+    tell: str = ""
+    """People are told of this, once, though nothing is asked of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Resubmit:
     """Further sbatch options for this recovery job."""
     set_aside: tuple[Checkpoint, ...] = ()
     """Damaged or incomplete checkpoints newer than the one resumed from, which a naive resume would pick."""
+    tell: str = ""
+    """People are told of this, once, though nothing is asked of them."""
 
 
 @dataclass(frozen=True, slots=True)

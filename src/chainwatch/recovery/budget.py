@@ -26,7 +26,7 @@ class Budget:
     same_failure: int
     """Of these, the ones with the last end's fingerprint."""
     fruitless_preemptions: int
-    """Preemptions in a row, up to now, that saved nothing."""
+    """Preemptions among them that saved nothing, whatever else ended between them."""
 
 
 def judged(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
@@ -66,11 +66,7 @@ def count(history: History) -> Budget:
     same = 0
     if last is not None and _verdict(last).fingerprint:
         same = sum(1 for a in spent if _verdict(a).fingerprint == _verdict(last).fingerprint)
-    fruitless = 0
-    for attempt in reversed(counted):
-        if _verdict(attempt).cause is not Cause.PREEMPTION or attempt.saved_progress:
-            break
-        fruitless += 1
+    fruitless = sum(1 for a in counted if _verdict(a).cause is Cause.PREEMPTION and not a.saved_progress)
     return Budget(window=counted, spent=len(spent), same_failure=same, fruitless_preemptions=fruitless)
 
 

@@ -6,7 +6,7 @@ what a retry cannot mend, then the budgets, then the waits, and last the checkpo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from chainwatch.config.models import Chain
@@ -69,7 +69,8 @@ def decide(s: Situation) -> Decision:
         )
     if asked:
         return _limits(s) or _incident(s) or _resubmit(s, "a person asked for it")
-    return (
+    return _told(
+        s,
         _needs_a_person(s, verdict)
         or _limits(s)
         or _incident(s)
@@ -77,7 +78,19 @@ def decide(s: Situation) -> Decision:
         or _cannot_help(s, last, verdict)
         or _budgets(s, verdict)
         or _waits(s, last, verdict)
-        or _resubmit(s, verdict.sentence)
+        or _resubmit(s, verdict.sentence),
+    )
+
+
+def _told(s: Situation, decision: Decision) -> Decision:
+    """The decision with what people are to hear of it, at the end that brings the matter to its mark."""
+    fruitless = budget.count(s.history).fruitless_preemptions
+    if fruitless != s.settings.recovery.preemptions_alert or not isinstance(decision, (Wait, Resubmit)):
+        return decision
+    return replace(
+        decision,
+        tell=f"preempted {fruitless} times without a new intact checkpoint; from now on submissions are spaced out, and "
+        f"after {s.settings.recovery.preemptions_rest} it rests",
     )
 
 
@@ -180,14 +193,15 @@ def _budgets(s: Situation, verdict: Verdict) -> Decision | None:
     retry = f"`chainwatch explain {s.history.chain}` shows the evidence; `chainwatch retry {s.history.chain}` goes on."
     if spent.fruitless_preemptions >= policy.preemptions_rest:
         return Rest(
-            f"preempted {spent.fruitless_preemptions} times in a row without one new intact checkpoint",
+            f"preempted {spent.fruitless_preemptions} times without one new intact checkpoint",
             f"save more often, or use a queue that is preempted less. {retry}",
         )
     if verdict.fingerprint and spent.same_failure > policy.retries_per_failure:
         suspect = _suspect_checkpoint(s, spent)
         if suspect:
             why = f"{verdict.sentence}; every job that loaded {suspect} ended so, so the one before it is tried, once"
-            return _resubmit(s, why, avoid=frozenset({suspect}))
+            decision = _resubmit(s, why, avoid=frozenset({suspect}))
+            return replace(decision, tell=why) if isinstance(decision, Resubmit) else decision
         return Rest(
             f"the same failure {spent.same_failure} times without saved progress: {verdict.sentence}",
             _advice(verdict, retry),
@@ -219,7 +233,7 @@ def _waits(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
         pause = backoff.wait_after(Cause.STORAGE, spent.spent, policy, fraction)
     if spent.fruitless_preemptions >= policy.preemptions_alert:
         pause = backoff.space_out(spent.fruitless_preemptions, policy, fraction)
-        why = f"preempted {spent.fruitless_preemptions} times in a row without a new intact checkpoint; spaced out"
+        why = f"preempted {spent.fruitless_preemptions} times without a new intact checkpoint; spaced out"
     until = (last.ended or s.now) + pause
     return Wait(until, why) if until > s.now else None
 
@@ -238,8 +252,7 @@ def _resubmit(s: Situation, why: str, avoid: frozenset[str] = frozenset()) -> De
         return Wait(s.now + _LATER, choice.why, needs_person=long)
     exclude = nodes.to_exclude(s.history, s.settings.recovery.nodes, s.now, s.partition_size)
     extra, told = _extra(s, choice) if last is not None else ((), "")
-    note = told or note
-    sentence = "; ".join(x for x in (why, choice.sentence or _scratch(choice), note) if x)
+    sentence = "; ".join(x for x in (why, choice.sentence or _scratch(choice), note, told) if x)
     if exclude:
         sentence += f"; keeps away from {', '.join(exclude)}"
     return Resubmit(choice.resume, sentence, exclude, extra, choice.newer_bad)

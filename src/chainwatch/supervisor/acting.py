@@ -124,6 +124,12 @@ class Acting:
             )
         )
         number = last.number if last else None
+        if isinstance(decision, (Wait, Resubmit)) and decision.tell:
+            with self.house.store.transaction(self.house.lease):
+                self.traces.owe(
+                    record, f"tell:{number}", "warning", f"{record.name} goes on, but look at it", now, why=decision.tell,
+                    command=f"chainwatch explain {record.name}",
+                )  # fmt: skip
         if isinstance(decision, Resubmit):
             return self.submitting.resubmit(record, settings, place, past, decision, jobs, now)
         if isinstance(decision, Wait):

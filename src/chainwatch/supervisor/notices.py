@@ -10,6 +10,7 @@ _KINDS = {
     "two": Kind.PERSON,
     "would": Kind.PERSON,
     "wait": Kind.PERSON,
+    "tell": Kind.PERSON,
     "vanished": Kind.PERSON,
     "unseen": Kind.PERSON,
     "broken": Kind.PERSON,
