@@ -259,3 +259,15 @@ def test_a_job_that_somebody_cancelled_while_it_hung_is_not_resubmitted() -> Non
     assert hung.verdict is not None
     cancelled = replace(hung, verdict=replace(hung.verdict, outcome=Outcome.CANCELLED))
     assert isinstance(decide(situation(cancelled)), Rest)
+
+
+def test_a_checkpoint_that_crashes_every_job_is_left_once_and_told() -> None:
+    past = [ended(C.UNKNOWN, before=10, ago=900 - 60 * i, resumed="/run/global_step10", step=12 + i) for i in range(3)]
+    found = report(checkpoint(9), checkpoint(10))
+    left = decide(situation(*past, found=found))
+    assert isinstance(left, Resubmit)
+    assert isinstance(left.resume, FromCheckpoint)
+    assert left.resume.checkpoint.step == 9
+    assert "the one before it is tried, once" in left.tell
+    again = ended(C.UNKNOWN, before=10, ago=500, resumed="/run/global_step10", step=20)
+    assert isinstance(decide(situation(*past, again, found=found)), Rest), "whatever the job really loaded: once"

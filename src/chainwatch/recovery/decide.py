@@ -197,7 +197,8 @@ def _budgets(s: Situation, verdict: Verdict) -> Decision | None:
             f"save more often, or use a queue that is preempted less. {retry}",
         )
     if verdict.fingerprint and spent.same_failure > policy.retries_per_failure:
-        suspect = _suspect_checkpoint(s, spent)
+        once = spent.same_failure == policy.retries_per_failure + 1 and verdict.outcome is Outcome.FAILED
+        suspect = _suspect_checkpoint(s, spent) if once else None
         if suspect:
             why = f"{verdict.sentence}; every job that loaded {suspect} ended so, so the one before it is tried, once"
             decision = _resubmit(s, why, avoid=frozenset({suspect}))
