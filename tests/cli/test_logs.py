@@ -89,6 +89,29 @@ def test_a_stream_goes_on_and_ends_when_the_chain_is_done(state: Path, tmp_path:
     assert process.returncode == 0
 
 
+def test_a_stream_leaves_no_attempt_out_however_short_it_was(state: Path, tmp_path: Path) -> None:
+    process = start(state, "-f", "-n", "0")
+    assert process.stdout is not None
+    assert "attempt 2" in process.stdout.readline()
+    store = open_store(state)
+    two = store.attempts("run")[1]
+    died = verdict(Outcome.FAILED, Cause.NETWORK_FABRIC, "the network failed")
+    store.put_attempt("run", replace(two, verdict=died, ended=NOW))
+    for number in (3, 4):
+        one = attempt(number, 0.5 / number, 0.01, died)
+        job = replace(one.job, directory=str(tmp_path), stdout=f"out{number}", stderr=f"out{number}")
+        (tmp_path / f"out{number}").write_text(f"hello of {number}\n" * 3)
+        store.put_attempt("run", replace(one, job=job))
+    store.update_chain("run", state=ChainState.STOPPED, sentence="mend it")
+    store.close()
+    out, _ = process.communicate(timeout=60)
+    heads = [line.strip("─ ") for line in out.splitlines() if line.startswith("────")]
+    assert [" ".join(head.split()[:3]).rstrip(":") for head in heads] == [
+        "attempt 2 ended", "attempt 3: job", "attempt 3 ended", "attempt 4: job", "attempt 4 ended", "stopped: mend it",
+    ]  # fmt: skip
+    assert [line for line in out.splitlines() if line.startswith("hello")] == ["hello of 3"] * 3 + ["hello of 4"] * 3
+
+
 def test_ranks_are_merged_by_their_stamps_and_a_traceback_stays_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(f"{at(1)} a1\n  of a1\n{at(3)} a3\n")
     (tmp_path / "b").write_text(f"{at(2)} b2\n{at(4)} b4\n")

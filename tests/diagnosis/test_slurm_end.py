@@ -198,6 +198,8 @@ def test_a_hang_that_was_ended_blames_the_nodes_that_the_probe_named() -> None:
 def test_our_probes_stay_out_of_the_evidence_and_a_wrapped_training_step_does_not() -> None:
     killed = a_step("2", S.OUT_OF_MEMORY, "0:125", "chainwatch-probe")
     assert judged(a_job(S.FAILED, "1:0", steps=(*OK, killed))).cause is not Cause.OOM_HOST
+    cut = a_step("2", S.CANCELLED, None, "chainwatch-probe")  # the job ended while it was looked at
+    assert judged(a_job(S.COMPLETED, derived_exit=ExitCode(0, 15), steps=(*OK, cut))).outcome is Outcome.DONE
     wrapped = a_step("0", S.FAILED, "1:0", "chainwatch")  # srun chainwatch exec -- train
     assert judged(a_job(S.COMPLETED, steps=(*OK, wrapped))).outcome is Outcome.FAILED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -20,6 +20,8 @@ from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.reading import log_files
 
 _LOOK_AGAIN = 5.0
+_ALL = 1 << 30
+"""Lines of a log that appeared while it was followed: all of them."""
 _OVER = {ChainState.DONE, ChainState.STOPPED}
 
 
@@ -40,15 +42,21 @@ def logs(
         if follow:
             _follow(store, record, lines, attempt)
             return
-        for line in stream(record, attempts, wanted):
+        steps = {save.path: save.step for save in store.saves(chain)}
+        for line in stream(record, attempts, wanted, steps):
             _write(line)
 
 
-def stream(record: ChainRecord, attempts: Sequence[Attempt], wanted: Sequence[Attempt]) -> Iterator[bytes]:
+def stream(
+    record: ChainRecord,
+    attempts: Sequence[Attempt],
+    wanted: Sequence[Attempt],
+    steps: Mapping[str, int | None] | None = None,
+) -> Iterator[bytes]:
     """Everything that these attempts wrote, each under a line of its own."""
     paths = {a.number: _paths(record, a) for a in attempts}
     for each in wanted:
-        yield heading(each).encode() + b"\n"
+        yield heading(each, steps).encode() + b"\n"
         mine = [part for path in paths[each.number] if (part := _part(path, each, attempts, paths)) is not None]
         if not mine:
             yield b"chainwatch: no log of this attempt is known\n"
@@ -57,13 +65,14 @@ def stream(record: ChainRecord, attempts: Sequence[Attempt], wanted: Sequence[At
             yield ending(each).encode() + b"\n"
 
 
-def heading(attempt: Attempt) -> str:
-    """How an attempt began."""
+def heading(attempt: Attempt, steps: Mapping[str, int | None] | None = None) -> str:
+    """How an attempt began. `steps`: those of the checkpoints that are known, by path."""
     start = f", started {attempt.job.start:%Y-%m-%d %H:%M:%S} UTC" if attempt.job.start else ""
     where = f" on {', '.join(attempt.job.nodes)}" if attempt.job.nodes else ""
     source = ""
     if attempt.resumed_from:
-        step = f" (step {attempt.saved_before})" if attempt.saved_before is not None else ""
+        known = (steps or {}).get(attempt.resumed_from, attempt.saved_before)
+        step = f" (step {known})" if known is not None else ""
         source = f", resumed from {attempt.resumed_from}{step}"
     return f"──── attempt {attempt.number}: job {attempt.job.shown_id}{where}{start}{source} ────"
 
@@ -92,35 +101,56 @@ def _part(path: str, own: Attempt, attempts: Sequence[Attempt], paths: dict[int,
     return found[sharing.index(own)]
 
 
-def _follow(store: Store, record: ChainRecord, last: int, only: int | None) -> None:
-    """Until the chain is done or stopped, or Ctrl-C."""
-    shown: int | None = None
-    ended: set[int] = set()
-    tails: list[Tail] = []
-    looked = float("-inf")
-    while True:
-        over = False
-        if time.monotonic() - looked >= _LOOK_AGAIN:
-            looked = time.monotonic()
-            record = store.chain(record.name) or record
-            attempts = [a for a in store.attempts(record.name) if only is None or a.number == only]
-            _pass_on(tails)
-            for each in attempts:
-                if each.verdict is not None and each.number == shown and each.number not in ended:
-                    ended.add(each.number)
+class _Follower:
+    """Shows what is appended, attempt after attempt, none of them left out however short it was."""
+
+    def __init__(self, store: Store, record: ChainRecord, last: int, only: int | None) -> None:
+        self._store, self._record, self._last, self._only = store, record, last, only
+        self._shown: int | None = None
+        self._ended: set[int] = set()
+        self._tails: dict[str, Tail] = {}
+
+    def look(self) -> bool:
+        """Whether it is over: the chain is done or stopped, or the one attempt that was asked for has ended."""
+        record = self._record = self._store.chain(self._record.name) or self._record
+        attempts = [a for a in self._store.attempts(record.name) if self._only is None or a.number == self._only]
+        steps = {save.path: save.step for save in self._store.saves(record.name)}
+        first = self._shown is None
+        for each in attempts[-1:] if first else attempts:
+            if first or each.number > (self._shown or 0):
+                self._shown = each.number
+                _write(heading(each, steps).encode() + b"\n")
+            if each.number == self._shown:
+                self._open(each, self._last if first else _ALL)
+                self.pass_on()
+                if each.verdict is not None and each.number not in self._ended:
+                    self._ended.add(each.number)
                     _write(ending(each).encode() + b"\n")
-            if attempts and attempts[-1].number != shown:
-                newest = attempts[-1]
-                _write(heading(newest).encode() + b"\n")
-                tails, shown = [Tail(path, last) for path in _paths(record, newest)], newest.number
-            elif attempts:
-                known = {tail.path for tail in tails}
-                tails += [Tail(path, last) for path in _paths(record, attempts[-1]) if path not in known]
-            over = record.state in _OVER or (only is not None and only in ended)
-        _pass_on(tails)
+        over = record.state in _OVER or (self._only is not None and self._only in self._ended)
         if over:
             _write(f"──── {record.state}: {record.sentence} ────\n".encode())
-            return
+        return over
+
+    def pass_on(self) -> None:
+        """Write what was appended."""
+        _pass_on(list(self._tails.values()))
+
+    def _open(self, attempt: Attempt, lines: int) -> None:
+        """Its logs; one that an earlier attempt wrote to is read on, and others come as they appear."""
+        paths = _paths(self._record, attempt)
+        self._tails = {path: self._tails.get(path) or Tail(path, lines) for path in paths}
+
+
+def _follow(store: Store, record: ChainRecord, last: int, only: int | None) -> None:
+    """Until the chain is done or stopped, or Ctrl-C."""
+    follower = _Follower(store, record, last, only)
+    looked = float("-inf")
+    while True:
+        if time.monotonic() - looked >= _LOOK_AGAIN:
+            looked = time.monotonic()
+            if follower.look():
+                return
+        follower.pass_on()
         time.sleep(0.5)
 
 

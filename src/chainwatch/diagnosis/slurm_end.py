@@ -85,7 +85,7 @@ def without_probes(job: Job) -> Job:
     ours = [step for step in job.steps if step.label == STEP_LABEL]
     if not ours:
         return job
-    failed = any(step.exit is not None and not step.exit.ok for step in ours)
+    failed = any(step.state is not JobState.COMPLETED or (step.exit is not None and not step.exit.ok) for step in ours)
     steps = tuple(step for step in job.steps if step.label != STEP_LABEL)
     return replace(job, steps=steps, derived_exit=None if failed else job.derived_exit)
 
