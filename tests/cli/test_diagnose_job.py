@@ -17,6 +17,8 @@ from chainwatch.diagnosis import diagnose
 from chainwatch.model.job import Job, Source
 from chainwatch.model.verdict import Cause, Evidence, LogEvidence, Outcome
 from chainwatch.slurm import NoInformation
+from chainwatch.slurm.cli import CliBackend
+from chainwatch.slurm.process import Reply
 from tests.slurm.fake import backend, reply, sacct_says
 from tests.slurm.test_recorded import RELEASES, accounting
 
@@ -33,6 +35,24 @@ def test_accounting_alone_is_enough_when_the_controller_forgot_the_job() -> None
     facts = facts_of("7", backend=cluster)
     assert facts.job.state == "FAILED"
     assert Source.ACCOUNTING in facts.sources
+
+
+@pytest.mark.parametrize(
+    "config", [reply("ClusterName             = big\nSLURM_VERSION           = 24.11.5\n"), DOWN], ids=["up", "down"]
+)
+def test_the_rows_of_the_cluster_of_this_shell_count_whatever_its_name(
+    monkeypatch: pytest.MonkeyPatch, config: Reply
+) -> None:
+    _, clients = backend(
+        sacct=sacct_says(a_row(NodeList="", Cluster="big")),
+        scontrol=lambda command: config if "config" in command else GONE if config is not DOWN else DOWN,
+    )
+    monkeypatch.setattr(
+        diagnose_job,
+        "CliBackend",
+        lambda name, **_: CliBackend(name, bin_dir="/nowhere", run=clients, environment={"PATH": "/usr/bin"}),
+    )
+    assert facts_of("7").job.state == "FAILED"
 
 
 def test_no_answer_and_no_such_job_are_told_apart() -> None:

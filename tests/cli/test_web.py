@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import typer
 from typer.testing import CliRunner
 
 from chainwatch.cli.web import web
+from chainwatch.store import open_store
 from chainwatch.web.routes import Response
 from chainwatch.web.server import serve_unix
 
@@ -23,6 +26,19 @@ app.command()(web)
 def test_without_a_daemon_it_says_so(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["--socket", str(tmp_path / "none")])
     assert (done.exit_code, "does the daemon run" in done.output) == (2, True)
+
+
+def test_a_socket_of_a_daemon_elsewhere_is_told_with_its_place(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state")
+    store.acquire_lease("login7:4711", timedelta(minutes=5), datetime.now(UTC))
+    store.close()
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(tmp_path / "state" / "web.sock"))
+    dead.close()
+    done = CliRunner().invoke(app, ["--state", str(tmp_path / "state")])
+    assert done.exit_code == 2
+    assert "connection refused" in done.output
+    assert "the daemon is login7:4711" in done.output
 
 
 def test_it_prints_an_address_that_works_and_ends_with_a_signal(tmp_path: Path) -> None:

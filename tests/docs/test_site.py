@@ -65,6 +65,43 @@ def test_examples_in_the_documentation_are_valid_configurations(monkeypatch: pyt
     assert found >= 4
 
 
+def told_commands() -> list[tuple[str, list[str]]]:
+    """Every `chainwatch …` of the documentation: where it stands, and its words."""
+    found = []
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "deploy").rglob("scrontab"))]
+    pages += sorted((ROOT / "src" / "chainwatch" / "alerts" / "runbook").glob("*.md"))
+    for page in pages:
+        text = page.read_text()
+        lines = re.findall(r"`chainwatch ([a-z][^`\n]*)`", text)
+        for block in re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M) or [text] * (page.suffix == ""):
+            lines += re.findall(r"(?:^|\$\(|srun |\* )chainwatch ([a-z].*)", block, re.M)
+        for line in lines:
+            words = re.split(r"[\s)|;]+", line.partition(" #")[0].strip())
+            found.append((f"{page.name}: {line}", words))
+    return found
+
+
+def test_every_command_that_the_documentation_names_exists_with_its_options() -> None:
+    from typer.main import get_command
+
+    from chainwatch.cli.app import build
+
+    commands = get_command(build()).commands  # type: ignore[attr-defined]
+    told = told_commands()
+    assert len(told) > 60
+    for where, words in told:
+        command = commands.get(words[0])
+        assert command is not None, where
+        if words[0] in {"latest", "verify", "exec", "sbatch"}:
+            continue  # they read their options themselves
+        if hasattr(command, "commands") and len(words) > 1:
+            command = command.commands.get(words[1])
+            assert command is not None, where
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+        given = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        assert given <= known, where
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("mkdocs") is None or find_spec("material") is None, reason="mkdocs-material is missing")
 def test_the_site_builds_with_strict_links_and_needs_no_other_server(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from chainwatch.cli.init import init
+from chainwatch.config import load
 from chainwatch.config.models import Config
 from chainwatch.doctor.begin import from_job, from_script, render
 from chainwatch.model.job import AttemptId, Job, JobState, Source
@@ -86,6 +87,22 @@ def test_it_writes_once_privately_and_names_the_next_command(tmp_path: Path) -> 
     again = run(str(tmp_path / "job.sh"), "--output", str(target))
     assert (again.exit_code, "there already" in again.output) == (1, True)
     assert "chains:" in run(str(tmp_path / "job.sh"), "--output", "-").output
+
+
+def test_the_job_runs_where_it_was_typed_wherever_the_configuration_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_at = tmp_path / "run"
+    run_at.mkdir()
+    monkeypatch.chdir(run_at)
+    (run_at / "job.sh").write_text('#!/bin/bash\nRESUME=$(chainwatch latest "$PWD/ckpt")\nsrun ./train\n')
+    assert run("job.sh", "--output", str(tmp_path / "conf" / "c.yaml")).exit_code == 0
+    [chain] = load(tmp_path / "conf" / "c.yaml").config.chains.values()
+    assert chain.directory == run_at
+    assert chain.checkpoints is not None
+    assert chain.checkpoints.directory == run_at / "ckpt"
+    assert run("job.sh", "--output", "here.yaml").exit_code == 0
+    assert "directory: " + str(run_at) not in (run_at / "here.yaml").read_text()
 
 
 def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def facts_of(text: str, cluster: str = "", backend: CliBackend | None = None) ->
     shown = parse_job_id(text)
     if shown is None:
         raise NotFound(f"{text!r} is no job id; write 123, 123_4 for an array task, 123+1 for a het job component")
-    backend = backend or CliBackend(cluster or "cluster", by_clusters_option=bool(cluster))
+    backend = backend or _of_this_shell(cluster)
     problems: list[str] = []
     sources: set[Source] = set()
     recorded = remembered = None
@@ -67,6 +67,16 @@ def facts_of(text: str, cluster: str = "", backend: CliBackend | None = None) ->
     except NoInformation:
         pass  # the verdict says that sinfo did not answer, where that weakens it
     return JobFacts(job, frozenset(sources), nodes, logs_of(job), _uid(job.user))
+
+
+def _of_this_shell(cluster: str) -> CliBackend:
+    """The cluster of that name, or the one that Slurm's own configuration names: sacct answers for others too."""
+    if cluster:
+        return CliBackend(cluster, by_clusters_option=True)
+    try:
+        return CliBackend(CliBackend("").info().name)
+    except NoInformation:
+        return CliBackend("")  # accounting may answer all the same
 
 
 def logs_of(job: Job) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -25,11 +26,13 @@ def init(
     if source is None:
         source = typer.prompt("Batch script, or id of a running job")
     begin = _of_job(int(source)) if source.isdigit() else _of_script(Path(source).expanduser())
+    target = output.expanduser()
+    if begin.directory is None and (str(output) == "-" or target.parent.resolve() != Path.cwd()):
+        begin = replace(begin, directory=Path.cwd())  # where sbatch would have been typed
     text = render(begin)
     if str(output) == "-":
         typer.echo(text, nl=False)
         return
-    target = output.expanduser()
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

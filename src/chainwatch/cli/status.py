@@ -39,7 +39,7 @@ def status(json: common.Json = False, state: common.State = None) -> None:
             ["chain", "state", "since", "job", "step", "saved", "at risk", "left", "attempts", "last end", "now"],
             [
                 [r["chain"], r["shown"], common.ago(c.state_since), r["job"] or "-", _step(c), _or_dash(c.saved_step),
-                 _at_risk(r), _left(r), str(r["attempts"]), r["last_cause"] or "-", c.sentence]
+                 _at_risk(r), _left(r), str(r["attempts"]), r["last_cause"] or "-", _now(c)]
                 for r, c in zip(rows, chains, strict=True)
             ],
             _STYLES,
@@ -48,6 +48,11 @@ def status(json: common.Json = False, state: common.State = None) -> None:
         typer.echo("no chains yet: `chainwatch submit`, `sbatch` or `adopt` makes one", err=True)
     if not rows:
         raise typer.Exit(common.NO)
+
+
+def _now(c: ChainRecord) -> str:
+    until = c.wait_until if c.state is ChainState.WAITING else None
+    return c.sentence + (f" (until {until:%H:%M} UTC)" if until and until > common.now() else "")
 
 
 def history(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
+from socket import AF_UNIX
+from socket import socket as Socket
 from typing import Annotated
 
 import typer
 
-SOCKET = Path("~/.local/state/chainwatch/web.sock")
+from chainwatch.cli import common
 
 
 def web(
     socket: Annotated[
-        Path, typer.Option("--socket", help="The daemon's Unix socket.", envvar="CHAINWATCH_SOCKET")
-    ] = SOCKET,
+        Path | None,
+        typer.Option("--socket", help="The daemon's Unix socket [web.sock in its state].", envvar="CHAINWATCH_SOCKET"),
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0: a free one.")] = 0,
+    state: common.State = None,
 ) -> None:
     """Forward the daemon's page to a loopback port, behind an address that works once. Ends with Ctrl-C.
 
@@ -26,9 +31,12 @@ def web(
     from chainwatch.web.forward import forward
     from chainwatch.web.server import ServerError
 
-    path = socket.expanduser()
+    path = common.state_directory(state) / "web.sock" if socket is None else socket.expanduser()
     if not path.is_socket():
         typer.echo(f"there is no socket at {path}: does the daemon run here? `chainwatch status` says where", err=True)
+        raise typer.Exit(2)
+    if why := _deaf(path):
+        typer.echo(f"nobody answers at {path} ({why}): {_where_it_runs(state)}", err=True)
         raise typer.Exit(2)
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -42,3 +50,24 @@ def web(
         typer.echo(address)
         typer.echo(f"(once; from elsewhere: ssh -L {served.port}:127.0.0.1:{served.port} this-machine)", err=True)
         over.wait()
+
+
+def _deaf(path: Path) -> str:
+    """Why nobody answers at a socket: on a shared file system it may be that of a daemon on another machine."""
+    with Socket(AF_UNIX) as probe:
+        probe.settimeout(5)
+        try:
+            probe.connect(str(path))
+        except OSError as error:
+            return str(error.strerror or error).lower()
+    return ""
+
+
+def _where_it_runs(state: Path | None) -> str:
+    from chainwatch.store import StoreError
+
+    with suppress(StoreError), common.opened(state) as store:
+        lease = store.lease()
+        if lease is not None and lease.holder and lease.until > common.now():
+            return f"the daemon is {lease.holder}; type this on that machine"
+    return "start the daemon again (chainwatch run, or its service)"

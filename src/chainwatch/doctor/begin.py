@@ -118,7 +118,7 @@ def render(begin: Begin) -> str:
 
 
 def _checkpoints(script: Script, whole: str) -> str | None:
-    for pattern in (r"chainwatch latest\s+(?:--\S+\s+)*([^\s)\"']+)", _SAVE_TO.pattern):
+    for pattern in (r"chainwatch latest\s+(?:--\S+\s+)*[\"']?([^\s)\"']+)", _SAVE_TO.pattern):
         if (match := re.search(pattern, whole)) and (found := _literal(match[1], script)):
             return found
     for name, (_, value) in script.exports.items():
@@ -135,6 +135,7 @@ def _literal(text: str, script: Script) -> str | None:
         text = re.sub(
             r"\$\{?(\w+)\}?", lambda m: script.exports[m[1]][1] if m[1] in script.exports else m[0], text.strip("\"'")
         )
+    text = re.sub(r"^\$\{?(PWD|SLURM_SUBMIT_DIR)\}?/", "", text)  # the chain's own directory
     known = re.sub(r"\$\{?(HOME|USER|SCRATCH|WORK)\}?", "", text)
     return text if text and not re.search(r"[$`*?()<>|]", known) and PurePosixPath(text).name else None
 

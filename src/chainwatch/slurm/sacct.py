@@ -89,8 +89,8 @@ class _Open:
 def parse(text: str, mark: str, fields: Sequence[str], cluster: str) -> tuple[Job, ...]:
     """Attempts of an answer to `arguments`, steps folded in, oldest submission first.
 
-    Rows of other clusters (a federation answers for all) are left out. Raises `NoInformation` where it is no whole
-    answer.
+    Rows of other clusters (a federation answers for all) are left out, where a cluster is named. Raises
+    `NoInformation` where it is no whole answer.
     """
     opened: list[_Open] = []
     for number, cells in enumerate(running_rows(text, mark, len(fields), "sacct")):
@@ -99,7 +99,7 @@ def parse(text: str, mark: str, fields: Sequence[str], cluster: str) -> tuple[Jo
                 raise NoInformation(f"sacct gave no header: this is not an answer: {cells[0][:80]!r}")
             continue
         row = dict(zip(fields, cells, strict=True))
-        if row.get("Cluster") and row["Cluster"] != cluster:
+        if cluster and row.get("Cluster") and row["Cluster"] != cluster:
             continue
         raw = row["JobIDRaw"]
         if raw.isdigit():

@@ -182,7 +182,8 @@ class Daemon:
             house.paused_by_site = pause_reason()
             sealing.look(house.store.chains(), self._clock.now())
             pulse = self._turned(supervisor, pulsing)
-            summary = f"{len(house.store.chains())} chains, last poll {pulse.at:%H:%M:%S} UTC"
+            count = len(house.store.chains())
+            summary = f"{count} chain{'s' * (count != 1)}, last poll {pulse.at:%H:%M:%S} UTC"
             if blind := pulse.blind(pulse.at):
                 summary = f"{summary}; blind: {blind}"
             self._systemd.status(summary)
@@ -257,7 +258,8 @@ class Daemon:
                 if self._readers is not None:
                     self._readers.rate = self._site.bytes_per_second
                 self._outfit(supervisor.house)
-                self.log.info(f"the configuration was read again: {len(config.chains)} chains")
+                count = len(config.chains)
+                self.log.info(f"the configuration was read again: {count} chain{'s' * (count != 1)}")
         self._systemd.ready()
 
     @contextmanager

@@ -40,7 +40,7 @@ def overview(view: View, active: Sequence[Notice]) -> Markup:
     """All chains: what needs a person first."""
     chains = sorted(view.chains, key=lambda c: (_FIRST.get(c.state, 5), c.state is ChainState.DONE, c.name))
     return document(
-        f"chainwatch: {len(chains)} chains",
+        f"chainwatch: {len(chains)} chain{'' if len(chains) == 1 else 's'}",
         _header(view),
         tag(
             "main",
@@ -72,7 +72,7 @@ def chain_page(view: View, chain: ChainRecord, past: Past, *, token: str | None 
             bar(chain),
             _facts(chain, view.now),
             buttons.forms(chain, token) if token and not chain.released else None,
-            parts.alerts(past.active, view.now),
+            parts.alerts([n for n in past.active if n.severity != "info"], view.now),
             *_pictures(chain, past, view.now),
             (tag("h3", "Attempts"), parts.attempts(past.attempts, view.now)) if past.attempts else None,
             (tag("h3", "Decisions"), _decisions(past.decisions)) if past.decisions else None,

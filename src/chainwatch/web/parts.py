@@ -42,7 +42,7 @@ def _reached(attempt: Attempt) -> str:
     if attempt.step_after is None:
         return ""
     begun = attempt.saved_before if attempt.saved_before is not None else attempt.step_before
-    return f"{begun or 0:,} → {attempt.step_after:,}"
+    return f"{begun or 0:,}\u00a0→\u00a0{attempt.step_after:,}"  # on one line
 
 
 def verdict(of: Verdict, attempt: Attempt | None = None) -> Markup:
