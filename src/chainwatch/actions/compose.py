@@ -19,6 +19,7 @@ CHAIN = "CHAINWATCH_CHAIN"
 CHECKPOINTS = "CHAINWATCH_CHECKPOINTS"
 FORMAT = "CHAINWATCH_FORMAT"
 JOB_FILES = "CHAINWATCH_DIR"
+STATE = "CHAINWATCH_STATE"
 FROM_SCRATCH = "CHAINWATCH_FROM_SCRATCH"
 
 
@@ -51,6 +52,8 @@ class Order:
     job_name: str | None = None
     """The name that Slurm gives a job by itself, where the script that is handed to it bears another one."""
     umask: int = 0o022
+    state: str = ""
+    """The state directory, for commands of chainwatch in the job."""
 
 
 def compose(settings: Chain, order: Order) -> Submission:
@@ -75,6 +78,7 @@ def compose(settings: Chain, order: Order) -> Submission:
         words.append(f"--job-name={order.job_name}")
     environment = dict(order.environment)
     ours = {CHAIN: order.tag.chain, RESUME_FILE: order.resume_file}
+    ours |= {STATE: order.state} if order.state else {}
     ours |= for_job_side(settings, order.directory)
     for stale in (AVOID, CHECKPOINTS, FORMAT, FROM_SCRATCH):
         environment.pop(stale, None)

@@ -17,7 +17,7 @@ _LOOK, _WANT, _START, _KEEP = "Look", "Want", "Start", "Keep"
 COMMANDS = {
     "run": ("run", _START), "check": ("check", _START), "submit": ("jobs", _START), "adopt": ("jobs", _START),
     "init": ("init", _START), "lint": ("lint", _START), "install-service": ("install_service", _START),
-    "doctor": ("doctor", _START), "reload": ("reload", _START), "job-side": ("job_side", _START),
+    "doctor": ("doctor", _START), "step": ("step", _START), "reload": ("reload", _START), "job-side": ("job_side", _START),
     "status": ("status", _LOOK), "history": ("status", _LOOK), "explain": ("status", _LOOK),
     "diagnose": ("diagnose", _LOOK), "nodes": ("files", _LOOK), "metrics": ("metrics", _LOOK), "web": ("web", _LOOK),
     "runbook": ("runbook", _LOOK), "logs": ("logs", _LOOK), "man": ("man", _LOOK),

@@ -9,22 +9,20 @@ any line goes on from there without a special path. Its order:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from chainwatch.model.chain import ChainState, Desired
-from chainwatch.model.job import JobState, Source
+from chainwatch.model.job import Source
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor import history
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.closing import Closing
 from chainwatch.supervisor.doubtful import Doubtful
 from chainwatch.supervisor.ending import Ending
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.living import Living
+from chainwatch.supervisor.meeting import Meeting
 from chainwatch.supervisor.readers import Place
-from chainwatch.supervisor.scene import Scene, ours
+from chainwatch.supervisor.scene import Scene
 from chainwatch.supervisor.standby import Standby
 
 
@@ -37,8 +35,9 @@ class ChainStep:
         self.traces = self.acting.traces
         closing = Closing(self.acting)
         self._doubtful = Doubtful(self.acting)
-        self._standby = Standby(self.acting)
-        self._living = Living(self.acting, closing, self._standby)
+        standby = Standby(self.acting)
+        self._meeting = Meeting(self.acting, standby)
+        self._living = Living(self.acting, closing, standby)
         self._ending = Ending(self.acting, closing)
 
     def take(self, record: ChainRecord, scene: Scene) -> ChainRecord:
@@ -50,7 +49,7 @@ class ChainStep:
         settings = self.house.settings(record)
         place = Place(record.name, settings, self.acting.directory(record, settings))
         record = self._wishes(record, now)
-        record = self._meet(record, scene, now)
+        record = self._meeting.meet(record, scene, now)
         open_submission = self._doubtful.settle(record, scene, now)
         record = self.traces.again(record)
         live = tuple(j for j in scene.jobs if not j.state.terminal)
@@ -77,44 +76,6 @@ class ChainStep:
                     did="chainwatch looks after the chain again",
                 )  # fmt: skip
             return self.traces.again(record)
-        return record
-
-    def _meet(self, record: ChainRecord, scene: Scene, now: datetime) -> ChainRecord:
-        """Write down every attempt that the queue shows."""
-        store = self.house.store
-        attempts = store.attempts(record.name)
-        for job in scene.jobs:
-            if job.array_task is not None and job.state is JobState.PENDING and job.job_id == job.array_job_id:
-                continue  # the rest of an array has no identity of its own yet
-            known = next((a for a in attempts if a.job.attempt == job.attempt), None)
-            if known is not None and known.ended is not None:
-                continue
-            if known is None and self._standby.no_attempt(record, job, scene.jobs):
-                continue
-            attempt = history.met(attempts, job, record, ours=ours(job, record))
-            changes: dict[str, Any] = {}
-            expected = record.facts.get("expected")
-            if isinstance(expected, Mapping) and expected.get("job_id") in {job.job_id, job.array_job_id}:
-                changes["facts"] = {k: v for k, v in record.facts.items() if k not in {"expected", "vanished_since"}}
-                if known is None:
-                    attempt = history.as_submitted(attempt, expected)
-            if known is not None and attempt == known:
-                continue
-            if known is None:
-                changes["grace_until"] = None
-            with store.transaction(self.house.lease):
-                store.put_attempt(record.name, attempt)
-                if changes:
-                    store.update_chain(record.name, **changes)
-            record = self.traces.again(record) if changes else record
-            attempts = store.attempts(record.name)
-            if known is None and not job.state.terminal:
-                self.house.say(
-                    f"attempt {attempt.number} is job {job.shown_id} ({job.state.lower()})"
-                    + ("" if attempt.ours else ", submitted by somebody else and adopted"),
-                    record,
-                    {"attempt": attempt.number},
-                )
         return record
 
 

@@ -80,6 +80,7 @@ def prepare(
         first=last is None or last.job.start is None,
         umask=int(record.facts.get("umask", 0o022)),
         array_task=str(array["task"]) if isinstance(array, Mapping) and array.get("task") is not None else None,
+        state=str(house.state),
         job_name=os.path.basename(str(settings.batch)) if script != str(settings.batch) else None,
     )
     composed = compose.compose(settings, order)

@@ -101,7 +101,7 @@ class Standby:
         past = history.of(self.house, record, now, incident=scene.incident, cohort=scene.cohort)
         if any(a.verdict is None and a.job.attempt != job.attempt for a in past.attempts):
             return ""  # what the job before ended of is not known yet
-        decision = self._ahead(record, settings, past, now)
+        decision = self.ahead(record, settings, past, now)
         if not isinstance(decision, Resubmit):
             return ""
         return self.queue(record, settings, place, past, decision, job, now)
@@ -115,9 +115,9 @@ class Standby:
             return False
         if record.target is not None and record.step is not None and record.step >= record.target:
             return False
-        return not self._made(record, job, now)
+        return not self.made(record, job, now)
 
-    def _made(self, record: ChainRecord, job: Job, now: datetime) -> bool:
+    def made(self, record: ChainRecord, job: Job, now: datetime) -> bool:
         """One was queued behind this attempt already (a person may have cancelled it), or its outcome is not known."""
         recent = self.house.store.intents(record.name, last=_RECENT)
         by_us = {
@@ -136,7 +136,8 @@ class Standby:
                 return True
         return False
 
-    def _ahead(self, record: ChainRecord, settings: Chain, past: History, now: datetime) -> Decision:
+    def ahead(self, record: ChainRecord, settings: Chain, past: History, now: datetime) -> Decision:
+        """What the present job's end would be followed by, as far as is known now."""
         return decide_ahead(
             Situation(
                 settings=settings,
@@ -157,7 +158,7 @@ class Standby:
     def _ended_by_policy(self, record: ChainRecord, settings: Chain, now: datetime) -> str:
         """Why the chain would not go on after the present job, as far as is known now; empty if it would."""
         past = replace(history.of(self.house, record, now), submissions_last_hour=0)
-        decision = self._ahead(record, settings, past, now)
+        decision = self.ahead(record, settings, past, now)
         return decision.why if isinstance(decision, (Rest, Stop)) else ""
 
     def queue(
@@ -208,7 +209,7 @@ class Standby:
         last = before[-1] if before else None
         if last is None or last.verdict is None or job.state is JobState.COMPLETING:
             return ""
-        done = _done(last, record)
+        done = is_done(last, record)
         if job.state.on_nodes and not done:
             return ""
         intent = self._intent(record, job)
@@ -220,14 +221,15 @@ class Standby:
             submissions_last_hour=0,
         )
         why = history.SURPLUS if done else _UNWANTED.get(record.desired, "")
-        why = why or _differs(self._ahead(record, settings, past, now), intent.payload["standby"], past)
+        why = why or _differs(self.ahead(record, settings, past, now), intent.payload["standby"], past)
         if why and self.acting.cancelling.cancel(record, job, why, now, pending_only=not done):
             self.traces.without_fact(self.traces.again(record), "expected")
             return why
         return ""
 
 
-def _done(last: Attempt, record: ChainRecord) -> bool:
+def is_done(last: Attempt, record: ChainRecord) -> bool:
+    """The chain is done with this attempt, and nobody has doubted it since."""
     verdict = last.verdict
     if verdict is None or verdict.outcome is not Outcome.DONE:
         return False
