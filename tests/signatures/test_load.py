@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from chainwatch.evidence import LogFile, read_logs
 from chainwatch.model.verdict import Cause, Retry
 from chainwatch.signatures import Matcher, SignatureError, builtin_signatures, user_signatures, xid_table
 
@@ -88,3 +90,17 @@ def test_the_xid_table_has_a_class_for_every_code() -> None:
     kinds = {"hardware", "either", "application", "effect", "informational", "by_severity", "by_action"}
     assert {row.kind for row in xid_table().values()} <= kinds
     assert all(row.meaning and row.action for row in xid_table().values())
+
+
+def test_a_catastrophic_pattern_of_a_users_file_cannot_stall_the_reading(tmp_path: Path) -> None:
+    patterns = [r"(a+)+$", r"(x|x|x)*y", r"^(\w+\s?)*!$", r"(?:.*?a){12}b"]
+    lines = "".join(
+        f"- {{id: p{i}, match: {pattern!r}, cause: user_code, specificity: 50}}\n" for i, pattern in enumerate(patterns)
+    )
+    own = tmp_path / "own.yaml"
+    own.write_text("family: mine\nsignatures:\n" + lines)
+    log = tmp_path / "log"
+    log.write_text("".join(f"{word * (1 << 18)}?\n" for word in ("a", "x", "w ")))
+    began = time.process_time()
+    read_logs([LogFile(str(log))], matcher=Matcher(user_signatures(own)))
+    assert time.process_time() - began < 10, "linear in the text; a backtracking engine would never end"

@@ -45,7 +45,7 @@ class Limits:
     """A part up to this size is read from its beginning to its end."""
     head: int = 1 << 18
     tail: int = 1 << 20
-    search: int = 48 << 20
+    search: int = 24 << 20
     """How far back from the end of a larger part the cause is looked for, while nothing explains the end."""
     context: int = 1 << 15
     """Bytes above a line in which its traceback is looked for."""
