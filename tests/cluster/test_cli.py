@@ -220,3 +220,28 @@ def test_garbage_is_answered_in_a_line_with_its_exit_code(empty: Service, words:
     assert "Traceback" not in done.stderr
     assert "fault of chainwatch" not in done.stderr
     assert done.stderr.strip()
+
+
+def test_a_job_that_died_is_diagnosed_from_its_id_alone(empty: Service) -> None:
+    empty.behave("echo step: 1 loss: 2.0; echo 'OSError: [Errno 122] Disk quota exceeded: /run/ckpt' >&2; exit 1")
+    outputs = ("--output=%x-%j.out", "--error=%x-%5j.err")
+    said = empty.run("sbatch", "--parsable", f"--job-name={empty.name}", "--time=5", *outputs, "train.sh")
+    job = said.stdout.strip()
+
+    def judged() -> dict[str, object]:
+        done = empty.run("diagnose", job, "--json")
+        answer: dict[str, object] = json.loads(done.stdout) if done.returncode == 0 else {}
+        return answer if answer.get("outcome") == "failed" else {}
+
+    empty.until(judged, f"job {job} is over and diagnosed", 90)
+    answer = judged()
+    assert list(answer) == [
+        "outcome", "cause", "retry", "culprit_nodes", "root_line", "confidence", "evidence", "ruled_out", "advice",
+    ]  # fmt: skip
+    assert (answer["cause"], answer["retry"]) == ("storage", "no")
+    assert answer["root_line"] == "OSError: [Errno 122] Disk quota exceeded: /run/ckpt"
+    sources = [e["source"] for e in answer["evidence"]]  # type: ignore[attr-defined]
+    assert any(source.endswith(f"{empty.name}-{int(job):05d}.err") for source in sources)
+    page = empty.run("diagnose", job).stdout
+    assert page.startswith(f"Job {job} ended: storage fault (FAILED 1:0)")
+    assert ".err:1  OSError" in page
