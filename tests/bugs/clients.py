@@ -83,6 +83,9 @@ class Clients:
         if words[:2] == ["write", "batch_script"]:
             script = self.slurm.script(int(words[2]))
             return reply(script) if script is not None else _invalid(command)
+        if words[0] in {"release", "uhold"}:
+            (self.slurm.release if words[0] == "release" else self.slurm.hold)(int(words[1]))
+            return reply()
         raise AssertionError(f"the daemon has no business with scontrol {words}")
 
     def _sbatch(self, command: Sequence[str], environment: Mapping[str, str], cwd: object) -> Reply:

@@ -53,23 +53,38 @@ class Holds:
         return problem
 
     def _begin(self, kind: IntentKind, chain: str, job: Job, why: str, now: datetime) -> Intent:
-        payload = {"attempt": str(job.attempt), "reason": job.reason, "why": why}
+        payload = {"job": job.job_id, "attempt": str(job.attempt), "reason": job.reason, "why": why}
         return self.store.begin_intent(self.lease, chain, kind, new_token(), payload, now)
 
 
-def held_by_us(store: Store, chain: str, job: Job) -> bool:
-    """We held this job, and the hold was not lifted since."""
-    last = None
-    for intent in store.intents(chain):
-        if intent.kind in {IntentKind.HOLD, IntentKind.RELEASE} and intent.payload.get("attempt") == str(job.attempt):
-            last = intent
-    return last is not None and last.kind is IntentKind.HOLD and last.status is IntentStatus.DONE
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What we did to the holds of one job."""
+
+    held: bool = False
+    """We hold this attempt, and the hold was not lifted since."""
+    releases: int = 0
+    tries: int = 0
+    """Releases that were tried, over the job's requeues."""
+    last: Intent | None = None
+    """The last of them."""
 
 
-def releases(store: Store, chain: str, job_id: int) -> int:
-    """How often this job was released by us, over its requeues."""
-    done = (i for i in store.intents(chain) if i.kind is IntentKind.RELEASE and i.status is IntentStatus.DONE)
-    return sum(1 for intent in done if intent.job_id == job_id)
+def past(store: Store, chain: str, job: Job) -> Past:
+    """From the chain's intents."""
+    mine = [
+        i
+        for i in store.intents(chain)
+        if i.kind in {IntentKind.HOLD, IntentKind.RELEASE} and i.payload.get("job") == job.job_id
+    ]
+    now = [i for i in mine if i.payload.get("attempt") == str(job.attempt) and i.status is not IntentStatus.REFUSED]
+    tries = [i for i in mine if i.kind is IntentKind.RELEASE]
+    return Past(
+        held=bool(now) and now[-1].kind is IntentKind.HOLD and now[-1].status is IntentStatus.DONE,
+        releases=sum(1 for i in tries if i.status is IntentStatus.DONE),
+        tries=len(tries),
+        last=tries[-1] if tries else None,
+    )
 
 
 def _same_hold(backend: Backend, job: Job) -> None:

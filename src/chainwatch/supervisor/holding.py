@@ -8,8 +8,8 @@ from chainwatch.actions import holds
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import Desired, Release
 from chainwatch.model.job import Job
-from chainwatch.recovery.holds import HeldJob, launch_failed, to_release
-from chainwatch.store.records import ChainRecord
+from chainwatch.recovery.holds import HeldJob, to_release
+from chainwatch.store.records import ChainRecord, IntentStatus
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.scene import ours
 from chainwatch.supervisor.traces import Traces
@@ -24,21 +24,23 @@ class Holding:
 
     def look(self, record: ChainRecord, settings: Chain, job: Job, now: datetime) -> str:
         """Lift the job's hold if it is ours to lift. What was done or would be, in words; empty: nothing."""
-        store = self.house.store
         if record.desired is not Desired.RUN:
-            if not job.held and record.desired is Desired.PAUSE and holds.held_by_us(store, record.name, job):
+            if record.desired is Desired.PAUSE and not job.held and self._past(record, job).held:
                 self._holds().lifted(record.name, job, now)
             return ""
         if not job.held:
             return ""
-        failed = launch_failed(job.reason)
+        done = self._past(record, job)
         held = HeldJob(
             job,
             ours=ours(job, record),
-            held_by_us=not failed and holds.held_by_us(store, record.name, job),
-            releases=holds.releases(store, record.name, job.job_id) if failed else 0,
+            held_by_us=done.held,
+            releases=done.releases,
+            tries=done.tries,
+            tried=done.last.created if done.last else None,
+            refused=done.last is not None and done.last.status is not IntentStatus.DONE,
         )
-        decision = to_release(held, launch_failures=settings.recovery.release_launch_failures)
+        decision = to_release(held, now, launch_failures=settings.recovery.release_launch_failures)
         return "" if decision is None else self._release(record, decision, now)
 
     def _release(self, record: ChainRecord, decision: Release, now: datetime) -> str:
@@ -52,6 +54,9 @@ class Holding:
             return f"its hold could not be lifted: {problem}"
         house.say(f"job {job.shown_id} is released: {decision.why}", record, {"decision": "release"})
         return decision.why
+
+    def _past(self, record: ChainRecord, job: Job) -> holds.Past:
+        return holds.past(self.house.store, record.name, job)
 
     def _holds(self) -> holds.Holds:
         return holds.Holds(self.house.store, self.house.lease, self.house.audit)
