@@ -15,16 +15,20 @@ $(VENV)/.ready: pyproject.toml
 
 venv: $(VENV)/.ready ## the virtual environment with chainwatch and its test tools
 
+# What the two commands need of the distribution, after one question.
+for-demo for-test:
+	@dev/install python slurm $(if $(filter for-test,$@),services) >/dev/null
+
 slurm: ## Slurm's daemons for the private cluster, from the distribution's packages where they are missing
 	@dev/install slurm
 
 services: ## real counterparts of the tests: PostgreSQL, Prometheus, Chromium
 	@dev/install services
 
-demo: venv slurm ## a training run survives one bad night, live, on a private Slurm
+demo: for-demo venv ## a training run survives one bad night, live, on a private Slurm
 	@$(BIN)/python -m dev.demo
 
-test: venv slurm services ## the whole test suite, on a real private Slurm too
+test: for-test venv ## the whole test suite, on a real private Slurm too
 	$(BIN)/pytest -n 3 --dist worksteal
 
 test-matrix: venv slurm ## the backends' contract on real Slurm 22.05, 24.11 and 26.05 (the newer ones in a chroot); writes the README's matrix
@@ -56,4 +60,4 @@ fuzz: ## coverage-guided fuzzing of the checkpoint readers, SECONDS=60 for each 
 docs: venv ## the documentation site, in build/site
 	$(BIN)/python -m dev.docs
 
-.PHONY: never hangs docs help venv slurm test test-matrix unit bench lint fuzz services demo
+.PHONY: for-demo for-test never hangs docs help venv slurm test test-matrix unit bench lint fuzz services demo

@@ -14,6 +14,7 @@ from chainwatch.actions.compose import (
     JOB_FILES,
     RESUME_FILE,
     Order,
+    alone_by_name,
     compose,
     digest,
     job_name,
@@ -112,6 +113,13 @@ def test_dependencies_are_joined_while_they_can_hold(
     sbatch: tuple[str, ...], more: dict[str, Any], expected: str | None
 ) -> None:
     assert option(compose(chain(sbatch=sbatch), order(**more)), "dependency") == expected
+
+
+def test_singleton_keeps_jobs_apart_under_a_name_of_their_own_and_het_jobs_from_themselves() -> None:
+    plain, het = "#!/bin/bash\n#SBATCH --job-name=llama\n", "#!/bin/bash\n#SBATCH --job-name=llama\n#SBATCH hetjob\n"
+    assert alone_by_name(chain(), plain, "llama")
+    assert not alone_by_name(chain(), plain, "other")
+    assert not alone_by_name(chain(), het, "llama")
 
 
 def test_a_dependency_of_the_script_that_was_satisfied_long_ago_is_taken_off() -> None:

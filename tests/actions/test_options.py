@@ -84,6 +84,27 @@ def test_script_lines_are_read_up_to_the_first_command() -> None:
     ]
 
 
+HET = """#!/bin/bash
+#SBATCH --job-name=run --qos=low
+#SBATCH hetjob
+#SBATCH --job-name=helper --qos=other
+echo
+"""
+
+
+def test_of_a_het_job_the_leaders_options_count() -> None:
+    assert options.is_het(HET)
+    assert options.is_het(HET.replace("hetjob", "packjob"))
+    assert [(o.name, o.value) for o in script_options(HET)] == [("job-name", "run"), ("qos", "low")]
+
+
+@pytest.mark.parametrize(
+    "text", [SCRIPT, "", "#!/bin/bash\necho\n#SBATCH hetjob\n", "#!/bin/bash\n#SBATCH --comment=hetjob\n"]
+)
+def test_other_scripts_are_no_het_job(text: str) -> None:
+    assert not options.is_het(text)
+
+
 def test_a_line_that_cannot_be_taken_apart_hides_no_other() -> None:
     text = "#!/bin/bash\n#SBATCH --comment='open\n#SBATCH --qos=low\n"
     assert last(script_options(text), "qos") == "low"

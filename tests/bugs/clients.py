@@ -84,7 +84,7 @@ class Clients:
             script = self.slurm.script(int(words[2]))
             return reply(script) if script is not None else _invalid(command)
         if words[0] in {"release", "uhold"}:
-            (self.slurm.release if words[0] == "release" else self.slurm.hold)(int(words[1]))
+            (self.slurm.release if words[0] == "release" else self.slurm.hold)(self._raw_id(words[1]))
             return reply()
         raise AssertionError(f"the daemon has no business with scontrol {words}")
 
@@ -101,9 +101,11 @@ class Clients:
         return reply(f"{self.slurm.submit(submission)}\n")
 
     def _scancel(self, command: Sequence[str], *_: object) -> Reply:
-        job = next(job for job in self.slurm.queue(None) if job.shown_id == command[-1])
-        self.slurm.cancel(job.job_id, pending_only="--state=PENDING" in command)
+        self.slurm.cancel(self._raw_id(command[-1]), pending_only="--state=PENDING" in command)
         return reply()
+
+    def _raw_id(self, shown: str) -> int:
+        return next(job.job_id for job in self.slurm.queue(None) if job.shown_id == shown)
 
     def _edited(self, client: str, rows: list[Row]) -> list[Row]:
         edit = self.edits.get(client, lambda row: row)

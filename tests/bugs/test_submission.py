@@ -74,10 +74,6 @@ def test_a_failed_launch_that_slurm_holds_is_no_mere_waiting(play: Stage, spelli
     on.clients.edits["squeue"] = spell
     on.cluster.controller.requeue(job.job_id, hold=True, reason="launch failed requeued held")
     on.go(LONG)
-    told = on.alerts("pending")
-    released = [call for call in on.clients.lines("scontrol") if "release" in call]
-    assert told or released, "it does not just wait"
-    if told:
-        on.cluster.controller.release(job.job_id, admin=True)
+    assert [call for call in on.clients.lines("scontrol") if "release" in call], "it does not just wait"
     on.finishes()
     assert len(on.submitted()) == 1

@@ -18,6 +18,7 @@ from dev.cluster import PrivateCluster
 from chainwatch.actions.audit import Audit
 from chainwatch.cli.first import DirectReaders
 from chainwatch.config.models import Chain, Config
+from chainwatch.config.site import pause_reason
 from chainwatch.model.chain import Attempt, ChainState
 from chainwatch.model.clock import SystemClock
 from chainwatch.model.job import Job
@@ -64,6 +65,7 @@ class Stand:
         self.behave(FOREVER)
         self.chains: dict[str, Chain] = {}
         self.observe_only = False
+        self.pause_file = directory / "PAUSE"
         self.store: Store = open_store(self.state)
         self.supervisor: Supervisor | None = None
 
@@ -126,6 +128,7 @@ class Stand:
             user=user,
             say=self._say,
             observe_only=self.observe_only,
+            site_pause=lambda: pause_reason(self.pause_file),
             environment=lambda record, settings: tuple(sorted(self.environment().items())),
         )
         pollers = {name: Poller(one, clock, user, config.poll, random.Random(0)) for name, one in backends.items()}

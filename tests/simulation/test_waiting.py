@@ -99,6 +99,17 @@ def test_a_requeued_job_has_lost_the_dependency_that_it_once_met() -> None:
     assert lab.state(first) == "COMPLETED"
 
 
+def test_a_het_job_that_waits_for_its_own_name_waits_for_ever() -> None:
+    lab = Lab()
+    lab.script(batch(5))
+    alone = lab.submit("--job-name=run", ":", "--job-name=run")
+    lab.clock.sleep(60)
+    assert lab.state(alone) == "COMPLETED"
+    stuck = lab.submit("--job-name=run", "--dependency=singleton", ":", "--job-name=run", "--dependency=singleton")
+    lab.clock.sleep(3600)
+    assert lab.state(stuck) == "PENDING"
+
+
 def test_alternatives_need_only_one_and_all_parts_otherwise() -> None:
     lab = Lab()
     quick, slow = lab.run(batch(20)), lab.run(batch(500))

@@ -126,6 +126,14 @@ def job_name(settings: Chain, script_text: str) -> str | None:
     return _effective(sbatch.script_options(script_text), given, "job-name")
 
 
+def alone_by_name(settings: Chain, script_text: str, name: str) -> bool:
+    """`singleton` keeps two jobs of this chain apart: its job name is the chain's own.
+
+    Not of a het job: its components bear one name, and each would wait for the other for ever (seen on 22.05).
+    """
+    return job_name(settings, script_text) == name and not sbatch.is_het(script_text)
+
+
 def digest(script: bytes) -> str:
     """What identifies a batch script: `sha256:` and the hex digest of its bytes."""
     return "sha256:" + hashlib.sha256(script).hexdigest()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _SHORT = {
@@ -122,23 +122,37 @@ def _with_next(words: Sequence[str], index: int, name: str) -> tuple[int, Option
 
 
 def script_options(text: str) -> tuple[Option, ...]:
-    """The options of a script's #SBATCH lines. Slurm reads them up to the first line that is no comment and not blank.
+    """The options of a script's #SBATCH lines; of a het job those of its first component, which leads it.
 
     A line that cannot be taken apart is left to sbatch to complain about.
     """
     found: list[Option] = []
-    for number, line in enumerate(text.splitlines()):
-        if number and line.strip() and not line.lstrip().startswith("#"):
+    for line in _directives(text):
+        if _NEXT_COMPONENT.match(line):
             break
-        match = re.match(r"#SBATCH\s+(.*)", line)
-        if not match:
-            continue
         try:
-            words = shlex.split(match.group(1), comments=True)
-            found.extend(parse(words).options)
+            found.extend(parse(shlex.split(line, comments=True)).options)
         except ValueError:
             continue
     return tuple(found)
+
+
+def is_het(text: str) -> bool:
+    """The script asks for a het job: several components, each a job of its own under one leader."""
+    return any(_NEXT_COMPONENT.match(line) for line in _directives(text))
+
+
+def _directives(text: str) -> Iterator[str]:
+    """What stands on #SBATCH lines. Slurm reads them up to the first line that is no comment and not blank."""
+    for number, line in enumerate(text.splitlines()):
+        if number and line.strip() and not line.lstrip().startswith("#"):
+            return
+        match = re.match(r"#SBATCH\s+(.*)", line)
+        if match:
+            yield match.group(1)
+
+
+_NEXT_COMPONENT = re.compile(r"(?:hetjob|packjob)\b")
 
 
 def last(options: Iterable[Option], name: str) -> str | None:

@@ -226,7 +226,7 @@ class Controller:
         for job in scheduling.in_order(self.jobs.values(), self.settings):
             if job.het_offset:
                 continue  # its leader brings it along
-            while job.pending and self._judge(job):
+            while job.pending and all(self._judge(one) for one in self._whole(job)):
                 room = self._room(job, nodes, taken)
                 if isinstance(room, list):
                     for component, place in zip(self._whole(job), room, strict=True):

@@ -9,6 +9,7 @@ from typing import Any
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
 from chainwatch.model.job import Job
 from chainwatch.store.records import ChainRecord, Intent, IntentKind
+from chainwatch.supervisor.arrays import unwatched
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.poll import Wanted
 from chainwatch.supervisor.sight import Known
@@ -93,10 +94,14 @@ class Asking:
             expected = record.facts.get("expected")
             if isinstance(expected, Mapping) and expected["job_id"] not in listed and not record.released:
                 ids.add(int(expected["job_id"]))
-            for intent in still_open.get(record.name, ()):
-                if intent.kind is IntentKind.SUBMIT and intent.tried_at is not None:
-                    moment = intent.tried_at - LOOK_BACK
-                    since = moment if since is None or moment < since else since
+            moments = [
+                intent.tried_at - LOOK_BACK
+                for intent in still_open.get(record.name, ())
+                if intent.kind is IntentKind.SUBMIT and intent.tried_at is not None
+            ]
+            if jobs is not None and not record.released:
+                moments += unwatched(record, past[record.name], jobs)
+            since = min((*moments, since) if since is not None else moments, default=None)
         released = {record.name for record in chains if record.released}
         tokens = {t for k in known if k.chain not in released for t in k.tokens}
         met = {a.job.attempt for attempts in past.values() for a in attempts}

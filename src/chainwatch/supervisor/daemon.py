@@ -124,6 +124,7 @@ class Daemon:
                 observe_only=self.flags.observe_only,
                 site=self._site,
                 probes=ThreadedProbes(raw),
+                site_pause=pause_reason,
             )
             rng = random.Random()
             pollers = {n: Poller(b, clock, house.user, config.poll, rng) for n, b in clusters.items()}
@@ -155,7 +156,6 @@ class Daemon:
     def _serve(self, supervisor: Supervisor) -> None:
         house = supervisor.house
         pulsing = Pulsing(supervisor.pollers, self._clock.now(), house.config.poll)
-        house.paused_by_site = pause_reason()
         self._outfit(house)
         if self.flags.once:
             try:
@@ -179,7 +179,6 @@ class Daemon:
         sealing = Sealing(house)
 
         def between() -> None:
-            house.paused_by_site = pause_reason()
             sealing.look(house.store.chains(), self._clock.now())
             pulse = self._turned(supervisor, pulsing)
             count = len(house.store.chains())

@@ -52,8 +52,10 @@ class House:
     say: Say = silent
     observe_only: bool = False
     """`--observe`: no chain acts, whatever its mode."""
+    site_pause: Callable[[], str] = str
+    """Asked at the beginning of each pass: why the site stops all actions (its PAUSE file); empty if it does not."""
     paused_by_site: str = ""
-    """Why the site stopped all actions (its PAUSE file); empty otherwise."""
+    """What it answered last."""
     site: Site = Site()
     """The site's limits. The configuration is within them already; what commands stored is held to them here."""
     read_script: Callable[[str], bytes] = on_disk

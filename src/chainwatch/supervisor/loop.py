@@ -16,6 +16,7 @@ from chainwatch.slurm.backend import ClusterInfo, NoInformation
 from chainwatch.store.errors import LeaseLost, StoreError
 from chainwatch.store.records import ChainRecord, Intent
 from chainwatch.supervisor import watching
+from chainwatch.supervisor.arrays import array_of
 from chainwatch.supervisor.asking import Asking
 from chainwatch.supervisor.chain import ChainStep
 from chainwatch.supervisor.configured import Configured
@@ -23,11 +24,13 @@ from chainwatch.supervisor.house import House
 from chainwatch.supervisor.incidents import Incidents
 from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.scene import Scene
-from chainwatch.supervisor.sight import assign
+from chainwatch.supervisor.sight import assign, missed
 
 LEASE_TTL = timedelta(minutes=5)
 BLIND_AFTER = timedelta(minutes=15)
 """Without one good squeue for this long, people are told that chainwatch is blind."""
+SITE_PAUSED = "site-paused"
+"""Key of the alert that the site stopped all actions."""
 
 
 class Supervisor:
@@ -89,6 +92,7 @@ class Supervisor:
         """One pass over everything. A chain whose step fails is told about, and does not stop the others."""
         self._renew()
         now = self.house.clock.now()
+        self._ask_site(now)
         self._step.acting.right.settle(now)
         chains = self._chains()
         past = {c.name: self.house.store.attempts(c.name) for c in chains}
@@ -111,10 +115,12 @@ class Supervisor:
             for record in mine:
                 if self._stopped():
                     return
-                if self._rests(record, seen.get(record.name, ()), past[record.name], still_open):
+                jobs, attempts = seen.get(record.name, ()), past[record.name]
+                unseen = missed(snapshot.records, [*jobs, *(a.job for a in attempts)], *array_of(record, attempts))
+                if not unseen and self._rests(record, jobs, attempts, still_open):
                     continue
-                mine_too = part_of(held, record.name, past[record.name], record.retried_at)
-                self._one(record, snapshot, seen.get(record.name, ()), mine_too, cohorts, alive, busy)
+                mine_too = part_of(held, record.name, attempts, record.retried_at)
+                self._one(record, snapshot, jobs, unseen, mine_too, cohorts, alive, busy)
                 self._renew_in_time()
         self._homeless(kept, now)
         self.last_tick = now
@@ -153,6 +159,26 @@ class Supervisor:
         else:
             self._at_rest.pop(before.name, None)
 
+    def _ask_site(self, now: datetime) -> None:
+        """The site has the last word on whether anything is done. Told once for all chains, while it lasts."""
+        self.house.paused_by_site = why = self.house.site_pause()
+        if why:
+            self._step.traces.tell_all(
+                SITE_PAUSED,
+                "warning",
+                "the site has paused every action of chainwatch",
+                body(
+                    Kind.CHANGED,
+                    why=why,
+                    did="nothing is submitted, cancelled or moved until the site says so",
+                    wants="ask whoever runs the cluster, if it lasts",
+                    command="chainwatch status",
+                ),
+                now,
+            )
+        else:
+            self._step.traces.over(SITE_PAUSED, now)
+
     def _homeless(self, chains: Sequence[ChainRecord], now: datetime) -> None:
         """A chain of a cluster that nobody polls would stall in silence."""
         for record in chains:
@@ -171,6 +197,7 @@ class Supervisor:
         record: ChainRecord,
         snapshot: Snapshot,
         jobs: tuple[Job, ...],
+        unseen: tuple[Job, ...],
         incident: Held | None,
         cohorts: Mapping[str, str],
         alive: Mapping[str, Watch],
@@ -180,6 +207,7 @@ class Supervisor:
         scene = Scene(
             snapshot,
             jobs,
+            missed=unseen,
             incident=incident,
             cohort=cohorts.get(_template(record), ""),
             chains=chains,

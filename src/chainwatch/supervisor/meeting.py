@@ -11,6 +11,7 @@ from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor import history
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.scene import Scene, ours
+from chainwatch.supervisor.sight import order
 from chainwatch.supervisor.standby import Standby
 
 
@@ -23,10 +24,10 @@ class Meeting:
         self._standby = standby
 
     def meet(self, record: ChainRecord, scene: Scene, now: datetime) -> ChainRecord:
-        """Write down every attempt that the queue shows."""
+        """Write down every attempt that the queue shows, and those that accounting alone still has."""
         store = self.house.store
         attempts = store.attempts(record.name)
-        for job in scene.jobs:
+        for job in sorted((*scene.jobs, *scene.missed), key=order):
             if job.array_task is not None and job.state is JobState.PENDING and job.job_id == job.array_job_id:
                 continue  # the rest of an array has no identity of its own yet
             known = next((a for a in attempts if a.job.attempt == job.attempt), None)

@@ -76,7 +76,7 @@ def prepare(
         extra=decision.extra,
         avoid=tuple(sorted(avoided(past))),
         previous=previous,
-        singleton=record.origin is Origin.CONFIG and compose.job_name(settings, shown) == record.name,
+        singleton=record.origin is Origin.CONFIG and compose.alone_by_name(settings, shown, record.name),
         first=last is None or last.job.start is None,
         umask=int(record.facts.get("umask", 0o022)),
         array_task=str(array["task"]) if isinstance(array, Mapping) and array.get("task") is not None else None,

@@ -20,6 +20,8 @@ class Scene:
     snapshot: Snapshot
     jobs: tuple[Job, ...]
     """Jobs of the queue that belong to the chain, oldest submission first."""
+    missed: tuple[Job, ...] = ()
+    """Tasks of its array that came and went unseen, as accounting has them; all of them have ended."""
     incident: Held | None = None
     """The incident that the chain's last end belongs to."""
     cohort: str = ""
@@ -38,7 +40,7 @@ class Scene:
 
 def ours(job: Job, record: ChainRecord) -> bool:
     """Our tag names this chain, or the array of which this chain is one task."""
-    tag = find(job.comment)
+    tag = find(job.comment, job.submit_line)
     return tag is not None and record.name in {tag.chain, f"{tag.chain}.{job.array_task}"}
 
 

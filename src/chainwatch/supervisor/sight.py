@@ -6,6 +6,7 @@ time: a requeue) or of a job that we just submitted; and the chain's match rule,
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +57,33 @@ def assign(jobs: Iterable[Job], chains: Sequence[Known], instance: str) -> dict[
         owner = _owner(job, chains, by_token, by_id, by_array, instance)
         if owner is not None:
             found[owner].append(job)
-    return {chain: tuple(sorted(js, key=lambda j: (j.attempt.submitted, j.job_id))) for chain, js in found.items()}
+    return {chain: tuple(sorted(js, key=order)) for chain, js in found.items()}
+
+
+def order(job: Job) -> tuple[datetime, int, int, int]:
+    """What was submitted first comes first, and of an array the task of the lower number.
+
+    Raw ids do not tell that: the last task keeps the id of the whole array, which is the lowest of all.
+    """
+    task = _task(job)
+    return job.attempt.submitted, job.array_job_id or job.job_id, task if task >= 0 else sys.maxsize, job.job_id
+
+
+def missed(records: Iterable[Job], known: Sequence[Job], array_id: int | None, task: str | None) -> tuple[Job, ...]:
+    """Tasks of that array (or this one task) that came and went while nobody looked, as accounting has them.
+
+    Only ended ones, and of a whole array only those after the newest that is known: what is past is past.
+    """
+    if array_id is None:
+        return ()
+    newest = max((_task(job) for job in known if job.array_job_id == array_id), default=-1)
+    ended = [job for job in records if job.array_job_id == array_id and job.state.terminal and _task(job) >= 0]
+    mine = [job for job in ended if (_task(job) > newest if task is None else task == job.array_task and newest < 0)]
+    return tuple(sorted(mine, key=order))
+
+
+def _task(job: Job) -> int:
+    return int(job.array_task) if job.array_task is not None and job.array_task.isdigit() else -1
 
 
 def _owner(

@@ -48,13 +48,15 @@ class Submitting:
             sentence = f"would resubmit ({self.house.why_not(record)}): {decision.why}"
             forbidden = bool(self.house.held_back_by_site(record))
             with self.house.store.transaction(self.house.lease):
-                self.traces.owe(
-                    record, f"would:{number}", "warning", f"{record.name}: chainwatch would resubmit", now,
-                    why=decision.why,
-                    wants=f"resubmit it yourself: {self.house.why_not(record)}" if forbidden
-                    else "switch it on, or resubmit it yourself",
-                    command=f"chainwatch explain {record.name}" if forbidden else f"chainwatch mode {record.name} act",
-                )  # fmt: skip
+                if not self.house.paused_by_site:  # which is told for all chains at once
+                    self.traces.owe(
+                        record, f"would:{number}", "warning", f"{record.name}: chainwatch would resubmit", now,
+                        why=decision.why,
+                        wants=f"resubmit it yourself: {self.house.why_not(record)}" if forbidden
+                        else "switch it on, or resubmit it yourself",
+                        command=f"chainwatch explain {record.name}" if forbidden
+                        else f"chainwatch mode {record.name} act",
+                    )  # fmt: skip
                 return self.traces.decided(record, ChainState.WAITING, decision, number, sentence, now)
         asked = last is not None and over_before(last, record.retried_at)
         grace = settings.resubmitter.grace if settings.resubmitter.by != "none" else settings.recovery.grace
