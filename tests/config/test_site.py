@@ -42,12 +42,13 @@ def test_limits_tighten_and_never_loosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("forbid", "mode", "ends"),
     [(["act"], Mode.OBSERVE, True), (["set_aside"], Mode.OBSERVE, True), (["pointer"], Mode.ACT, True),
-     (["end_hung_jobs"], Mode.ACT, False)],
+     (["end_hung_jobs"], Mode.ACT, False), (["probe"], Mode.ACT, False)],
 )  # fmt: skip
 def test_forbidden_features_are_off_whatever_the_user_wrote(forbid: list[str], mode: Mode, ends: bool) -> None:
     tight, told = apply(Site.model_validate({"forbid": forbid}), config())
     chain = tight.chains["run-a"]
     assert (chain.mode, chain.hang.end_job) == (mode, ends)
+    assert chain.hang.probe is ("probe" not in forbid)
     assert len(told) == (forbid != ["pointer"])
 
 

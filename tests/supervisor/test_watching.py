@@ -219,6 +219,26 @@ def test_workers_that_a_launcher_restarts_inside_the_job_are_an_event_and_steps_
     assert {n.key.split(":")[1] for n in one.store.undelivered()} <= {"first-recovery"}
 
 
+def test_a_chain_whose_steps_only_its_checkpoints_tell_is_not_stuck_in_start_up_while_its_log_grows(one: Stage) -> None:
+    one.cluster.jobs[0] = queued(job_id=70, submitted=one.clock.at, start=one.clock.at)
+    facts = {k: v for k, v in one.record().facts.items() if k not in {"watch", "tells_steps"}}
+    one.store.update_chain("a", step=500, facts=facts | {"expected": {"job_id": 70, "since": one.clock.at.isoformat()}})
+    for number in range(30):
+        one.runs.life["a"] = Progress(life=f"grows {number}")
+        one.minutes(5, "b")
+    assert one.told("hang") == []
+
+
+def test_a_restart_without_a_step_is_stuck_where_steps_could_be_read_before(one: Stage) -> None:
+    one.cluster.jobs[0] = queued(job_id=70, submitted=one.clock.at, start=one.clock.at)
+    expected = {"expected": {"job_id": 70, "since": one.clock.at.isoformat()}}
+    one.store.update_chain("a", facts={**one.record().facts, **expected})
+    for number in range(16):
+        one.runs.life["a"] = Progress(life=f"a bar that grows {number}")
+        one.minutes(5, "b")
+    assert "no training step" in str(one.told("hang")[0].body)
+
+
 def test_a_loss_that_stays_nan_is_told_and_one_lost_step_is_not(one: Stage) -> None:
     lost = Progress(step=99, life="x", loss=float("nan"))
     one.runs.life["a"] = lost

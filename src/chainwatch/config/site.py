@@ -23,7 +23,7 @@ from chainwatch.model.chain import Mode
 
 SITE_FILE = Path("/etc/chainwatch/site.yaml")
 PAUSE_FILE = Path("/etc/chainwatch/PAUSE")
-Feature = Literal["act", "end_hung_jobs", "set_aside", "pointer", "tcp", "buttons", "alerts"]
+Feature = Literal["act", "end_hung_jobs", "probe", "set_aside", "pointer", "tcp", "buttons", "alerts"]
 
 
 class SiteError(ValueError):
@@ -41,9 +41,9 @@ class Site(Section):
     """Most megabytes in a second that one user's daemon, and each check by hand on a login node, may read from
     checkpoints. Jobs are not limited: they read on their own nodes."""
     forbid: tuple[Feature, ...] = ()
-    """What users may not switch on: `act` (everything only observes), `end_hung_jobs`, `set_aside` (moving damaged
-    checkpoints), `pointer` (rewriting pointer files), `tcp` (a port for metrics and page), `buttons` (actions on
-    the page), `alerts` (to other hosts)."""
+    """What users may not switch on: `act` (everything only observes), `end_hung_jobs`, `probe` (short steps of chainwatch's
+    own in silent jobs), `set_aside` (moving damaged checkpoints), `pointer` (rewriting pointer files), `tcp` (a port
+    for metrics and page), `buttons` (actions on the page), `alerts` (to other hosts)."""
     webhook_hosts: tuple[str, ...] | None = None
     """Hosts that alerts may be sent to, as names or `*.example.org`; by default any."""
     contact: str = ""
@@ -134,15 +134,18 @@ def held_back(site: Site, hand_over: str | None) -> str:
 
 def tightened(site: Site, chain: Chain) -> Chain:
     """The settings of one chain within the site's limits, wherever they come from: also those that a command stored."""
-    if chain.hang.end_job and "end_hung_jobs" in site.forbid:
-        return chain.model_copy(update={"hang": chain.hang.model_copy(update={"end_job": False})})
-    return chain
+    blind = chain.hang.probe and "probe" in site.forbid
+    spared = chain.hang.end_job and (blind or "end_hung_jobs" in site.forbid)
+    changes = {name: False for name, off in (("probe", blind), ("end_job", spared)) if off}
+    if not changes:
+        return chain
+    return chain.model_copy(update={"hang": chain.hang.model_copy(update=changes)})
 
 
 def _chain(site: Site, chain: Chain) -> tuple[Chain, list[str]]:
     told: list[str] = []
     tight = tightened(site, chain)
-    if tight is not chain:
+    if chain.hang.end_job and not tight.hang.end_job:
         told.append("hung jobs are told about, not ended, as this site demands")
     hand_over = str(chain.checkpoints.hand_over) if chain.checkpoints else None
     if chain.mode is Mode.ACT and (why := held_back(site, hand_over)):

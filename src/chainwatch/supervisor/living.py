@@ -87,6 +87,9 @@ class Living:
         report, looked = tracking.running(self.house.readers, record, settings, place, progress, now)
         if report is not None and report.newest_intact is not None and report.newest_intact.step is not None:
             changes["saved_step"] = report.newest_intact.step
+            told = isinstance(progress, Silent) or progress.step is not None
+            if not told and report.newest_intact.step > (record.step if record.step is not None else -1):
+                changes["step"] = report.newest_intact.step  # nothing else says how far it is
         seen = watching.look(record, settings, job, progress, scene.watches, now, self.house.config.poll)
         alone = None if seen.together else seen.silence
         inquiry = self._probing.inquire(record, settings, job, alone, now)

@@ -22,8 +22,9 @@ from chainwatch.store.standing import JOURNEY, journeyed
 from chainwatch.supervisor.readers import Silent
 from chainwatch.supervisor.traces import Traces
 
-WATCH, PACE, ALARM, RESTARTS = "watch", "pace", "hang", "restarts"
-"""Facts of the chain's record; `hang` holds the attempt that was told about."""
+WATCH, PACE, ALARM, RESTARTS, TELLS = "watch", "pace", "hang", "restarts", "tells_steps"
+"""Facts of the chain's record; `hang` holds the attempt that was told about. `tells_steps`: a running job's steps could be
+read. The record's own step proves nothing of it: it may come from a checkpoint."""
 _LOST = frozenset({"nan", "inf", "-inf"})
 STALLED = "incident:storage-stall"
 
@@ -64,13 +65,15 @@ def look(
             life=known.life,
             step=known.step,
             phase=known.phase,
-            tells_steps=record.step is not None,
+            tells_steps=bool(record.facts.get(TELLS)),
         ),
         poll,
     )
     facts = {**record.facts, WATCH: watch.as_dict(), PACE: pace.as_dict()}
     if isinstance(progress, Progress):
         facts["rate"] = progress.rate
+        if progress.step is not None:
+            facts[TELLS] = True
         facts["loss"] = _json(progress.loss)
         facts["step_at"] = progress.at.isoformat() if progress.at else None
         facts["phase"] = progress.phase
