@@ -4,7 +4,7 @@
 
 - ``extents``: file name -> [end of its last item, number of items]; the file must be exactly that long;
 - ``gaps``: tensors whose chunks do not add up to the tensor, or whose chunks no file holds (at most 20 names);
-- ``tensors``, ``plain``: whether all items are stored as they are (no transform).
+- ``tensors``; ``plain``: whether all items are stored as they are; ``zstd``: whether all others are zstd streams.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class _Collector:
         self.extents: Dict[str, List[int]] = {}
         self.items = 0
         self.plain = True
+        self.compressed = True
+        """All that are transformed at all are zstd streams in the end."""
 
     def __call__(self, thing: Thing) -> None:
         if type(thing.func) is not Global or thing.func != _STORAGE_INFO or type(thing.state) is not dict:
@@ -38,8 +40,10 @@ class _Collector:
         path, offset, length = state.get("relative_path"), state.get("offset"), state.get("length")
         if type(path) is not str or type(offset) is not int or type(length) is not int or offset < 0 or length < 0:
             raise Broken("structure", "a file, an offset and a length for each shard", "other values")
-        if state.get("transform_descriptors"):
+        transforms = state.get("transform_descriptors")
+        if transforms:
             self.plain = False
+            self.compressed = self.compressed and type(transforms) is list and str(transforms[-1]).startswith("stream.zstd")
         found = self.extents.setdefault(path, [0, 0])
         found[0] = max(found[0], offset + length)
         found[1] += 1
@@ -69,6 +73,7 @@ def check(reader: Reader, deep: bool) -> Finding:
             "extents": collector.extents,
             "gaps": gaps,
             "plain": collector.plain,
+            "zstd": not collector.plain and collector.compressed,
             "tensors": len(tensors) if type(tensors) is dict else 0,
         },
     )

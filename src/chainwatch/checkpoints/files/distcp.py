@@ -2,13 +2,15 @@
 
 The items are found from the end: each zip says how long it is, and the one before it ends where it begins. So a cut, a
 zeroed tail or a lost page is seen without the `.metadata`, and `facts["items"]` can be compared with it. Files of the
-safetensors serialisation are safetensors; items of another kind (compressed by an extension) are passed over.
+safetensors serialisation are safetensors; items that the zstd extension compressed are walked frame by frame, and those
+of any other extension are passed over.
 """
 
 from __future__ import annotations
 
 from chainwatch.checkpoints.files.base import Broken, Fault, Finding, Reader
 from chainwatch.checkpoints.files.zips import Zip, read_zip, start_of_zip, verify_records
+from chainwatch.checkpoints.files.zstd import is_frame, walk
 
 TYPE_CHECKING = False
 
@@ -27,6 +29,8 @@ def check(reader: Reader, deep: bool) -> Finding:
             from chainwatch.checkpoints.files import safetensors
 
             return safetensors.check(reader, deep)
+        if is_frame(head):
+            return _frames(reader, deep)
         if len(head) < 16 or head[:2] == b"PK":
             raise Broken("truncated", "an item of a distributed checkpoint", f"{reader.size:,} bytes")
         if not any(head[2:]):
@@ -49,3 +53,14 @@ def check(reader: Reader, deep: bool) -> Finding:
         records = [record for archive in archives for record in archive.records]
         faults, covered = verify_records(reader, Zip(records, all(archive.no_crc for archive in archives)))
     return Finding("distcp", tuple(faults), (), covered, {"items": items})
+
+
+def _frames(reader: Reader, deep: bool) -> Finding:
+    """Items that the zstd extension compressed, one behind the other."""
+    at = 0
+    while at < reader.size:
+        at = walk(reader.read, at, reader.size).end
+    if deep:
+        for _ in reader.blocks(0, reader.size):
+            pass
+    return Finding("zstd")

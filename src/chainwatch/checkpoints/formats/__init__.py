@@ -35,7 +35,7 @@ TABLE: Tuple[Entry, ...] = (
     ),
     Entry(("megatron",), "megatron", ("\niter_", "mp_rank_", "\ncommon.pt\n", "\nlatest_checkpointed_iteration.txt\n")),
     Entry(("lightning",), "lightning", (".ckpt\n", ".ckpt/\n", "-unfinished\n")),
-    Entry(("dcp",), "dcp", ("\n.metadata\n", ".distcp\n", "\nshard-", "\nstep-")),
+    Entry(("dcp",), "dcp", ("\n.metadata\n", ".distcp\n", "\nshard-", "\nsharded/\n", "\nstep-")),
     Entry(("levanter",), "levanter", ("step-", "\nmetadata.json\n")),
     Entry(("axlearn",), "axlearn", ("\nindex\n", "step_")),
     Entry(("nanotron",), "nanotron", ("\ncheckpoint_metadata.json\n", "\nmodel/\n", "\nlatest.txt\n")),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _HF_SHARD = Template("shard-{}-model-{}-of-{}.safetensors")
 _NAMED = Template("step-{}")
+SHARDED = "sharded"
 OVERWRITTEN = 120.0
 """Seconds by which a shard may be newer than `.metadata` (a copy sets times as it goes)."""
 
@@ -30,7 +31,7 @@ class DCP(Layout):
     name = "dcp"
 
     def owns(self, folder: Folder) -> bool:
-        return is_dcp(folder) or any(_HF_SHARD.match(name) for name in folder.files)
+        return is_dcp(folder) or any(_HF_SHARD.match(name) for name in folder.files) or _is_consolidated(folder)
 
     def named(self, name: str) -> bool:
         return _NAMED.match(name) is not None
@@ -41,8 +42,8 @@ class DCP(Layout):
             judge_dcp(folder, "", look)
         elif any(_HF_SHARD.match(name) for name in folder.files):
             _judge_hf_shards(folder, look)
-        elif "model.safetensors.index.json" in folder:
-            judge_index(folder, "model.safetensors.index.json", "", look)
+        elif "model.safetensors.index.json" in folder or _is_consolidated(folder):
+            _judge_consolidated(folder, look)
         else:
             look.missing(".metadata", "the index of all shards, which is written last")
 
@@ -50,6 +51,24 @@ class DCP(Layout):
 def is_dcp(folder: Folder) -> bool:
     """True where a directory has files of a distributed checkpoint directly in it."""
     return ".metadata" in folder or any(name.endswith(".distcp") for name in folder.files)
+
+
+def _is_consolidated(folder: Folder) -> bool:
+    """True where the ranks' shards lie in `sharded/`, from which whole files are put together beside it."""
+    return SHARDED in folder.dirs and any(_HF_SHARD.match(name) for name in folder.sub(SHARDED).files)
+
+
+def _judge_consolidated(folder: Folder, look: Look) -> None:
+    """The whole files and their index, which is written last; the shards were only needed to make them."""
+    look.checksummed = False
+    index = "model.safetensors.index.json"
+    if index in folder:
+        judge_index(folder, index, "", look)
+    else:
+        look.missing(index, "the index of the whole files, which is written last")
+    for name in folder.sub(SHARDED).files if SHARDED in folder.dirs else ():
+        if _HF_SHARD.match(name):
+            look.optional(f"{SHARDED}/{name}")
 
 
 def judge_dcp(folder: Folder, prefix: str, look: Look, expected: str = "") -> None:
@@ -81,10 +100,17 @@ def judge_dcp(folder: Folder, prefix: str, look: Look, expected: str = "") -> No
         shard = look.file(prefix + name, expected=f"{grouped(end)} bytes, as .metadata says")
         if len(look.problems) > before:
             continue
-        if info.st_size != end:
+        if shard.kind == "safetensors":  # its own header says how long it is; the lengths in .metadata are not its
+            if len(shard.facts["names"]) != items:
+                found = f"{grouped(len(shard.facts['names']))} tensors"
+                look.problem(prefix + name, "mixed", f"{grouped(items)} tensors, as .metadata says", found)
+        elif info.st_size != end:
             code = "truncated" if info.st_size < end else "mixed"
             wanted = f"{grouped(end)} bytes, as .metadata says"
             look.problem(prefix + name, code, wanted, f"{grouped(info.st_size)} bytes")
+        elif (finding.facts["plain"] or finding.facts["zstd"]) and shard.kind == "raw":
+            how = "that torch saved" if finding.facts["plain"] else "that zstd compressed"
+            look.problem(prefix + name, "structure", f"{grouped(items)} items {how}", "other bytes")
         elif finding.facts["plain"] and shard.kind == "distcp" and shard.facts["items"] != items:
             wanted = f"{grouped(items)} items, as .metadata says"
             look.problem(prefix + name, "mixed", wanted, f"{grouped(shard.facts['items'])} items")
