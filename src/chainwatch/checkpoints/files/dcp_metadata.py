@@ -43,7 +43,9 @@ class _Collector:
         transforms = state.get("transform_descriptors")
         if transforms:
             self.plain = False
-            self.compressed = self.compressed and type(transforms) is list and str(transforms[-1]).startswith("stream.zstd")
+            self.compressed = (
+                self.compressed and type(transforms) is list and str(transforms[-1]).startswith("stream.zstd")
+            )
         found = self.extents.setdefault(path, [0, 0])
         found[0] = max(found[0], offset + length)
         found[1] += 1
