@@ -27,7 +27,7 @@ class AlertDocument(BaseModel):
     title: str
     severity: Literal["info", "warning", "critical"]
     kind: str
-    """person, done, first_recovery, recovery, changed, incident, hang, blind, pending, pause_over, test, other; more
+    """person, done, first_recovery, recovery, changed, incident, hang, blind, pending, pause_over, early, test, other; more
     may come."""
     chain: str | None
     """None where it concerns no single chain."""

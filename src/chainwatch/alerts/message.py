@@ -34,6 +34,8 @@ class Kind(StrEnum):
     """A job waits for a reason that needs a person."""
     PAUSE_OVER = "pause_over"
     TEST = "test"
+    EARLY = "early"
+    """Something is ahead of a job that still runs: its time limit, a full disk, saves that stopped coming."""
     OTHER = "other"
 
 

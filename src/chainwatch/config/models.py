@@ -187,6 +187,24 @@ class Hang(Section):
         return self
 
 
+class Warnings(Section):
+    """What is told ahead of time of a job that runs. Each is told once, and taken back when it is over."""
+
+    shorthand: ClassVar[str | None] = "enabled"
+
+    enabled: bool = True
+    """`false`: none of them."""
+    free_checkpoints: int = Field(default=2, ge=0)
+    """Warn when disk, quota or inodes hold fewer checkpoints than this, by the size of the last ones. 0: never."""
+    slower_by: float = Field(default=0.5, ge=0, lt=1)
+    """Warn when the step rate has fallen by this share of what the chain usually makes, for three polls. 0: never."""
+    unsaved_after: float = Field(default=3.0, ge=0)
+    """Warn when no checkpoint has come for so many times the usual time between two. 0: never."""
+    lost_at_limit: Duration = timedelta(hours=1)
+    """Warn when the time limit comes before the next checkpoint and so much work will be lost. `0s`: never. Not where an
+    earlier job of the chain has saved just before its time limit."""
+
+
 class Caps(Section):
     """Where the chain ends, whatever happens."""
 
@@ -232,6 +250,8 @@ class Chain(Section):
     job ends. Needs `hand_over: command`: the script picks its checkpoint when it starts."""
     hang: Hang = Hang()
     """When silence is a hang."""
+    warnings: Warnings = Warnings()
+    """What is told ahead of time."""
     caps: Caps = Caps()
     """Where the chain ends."""
     alerts: tuple[str, ...] | None = None

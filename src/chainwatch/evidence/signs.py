@@ -32,6 +32,8 @@ class Signs:
     tokens: int | None = None
     life: str = ""
     """Changes with every sign of life."""
+    save: tuple[int, int] | None = None
+    """Bytes and files of the largest of the newest checkpoints."""
 
 
 def heartbeats(places: Collection[str], job: Job) -> Signs:
@@ -75,12 +77,14 @@ def saves(run: str, since: datetime | None) -> Signs:
         return Signs()
     life: list[str] = []
     state: Signs = Signs()
+    largest = (0, 0)
     for modified, path in newest[:_NEWEST]:
         count, size, latest = _weigh(path)
         life.append(f"{count}:{size}:{max(latest, modified)}")
+        largest = max(largest, (size, count))
         if state.step is None and (since is None or latest >= (since - _SLACK).timestamp() * 1e9):
             state = _trainer_state(os.path.join(path, "trainer_state.json"))
-    return Signs(state.step, state.total, state.loss, None, state.source, life=",".join(life))
+    return Signs(state.step, state.total, state.loss, None, state.source, life=",".join(life), save=largest)
 
 
 def _weigh(path: str) -> tuple[int, int, int]:

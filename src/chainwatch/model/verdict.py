@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job, Node, Source
+from chainwatch.model.room import Room
 
 
 class Outcome(StrEnum):
@@ -155,6 +156,8 @@ class Progress:
     """How often a launcher (torchrun, ft_launcher) restarted the workers inside the job, as far as it was followed."""
     life: str = ""
     """Changes with every sign of life (logs that grow, heartbeats, checkpoint bytes); only to be compared."""
+    room: Room | None = None
+    """What is left where it saves; None where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from chainwatch.model.job import AttemptId, Job, JobState, Source
 from chainwatch.model.verdict import Evidence, Outcome
 from chainwatch.recovery import over_before
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor import ends, history, judging, watching
+from chainwatch.supervisor import ends, history, judging, warning, watching
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.closing import STEPS_BOUND, Closing
 from chainwatch.supervisor.readers import Place
@@ -39,12 +39,15 @@ class Ending:
 
     def nobody_runs(self, record: ChainRecord, now: datetime) -> ChainRecord:
         """What was measured of the attempt that ran is over; the pace that was learned stays."""
-        stale = {"watch", "hang", "probes", "cancelled_at", "rate", "step_at", "phase"} & set(record.facts)
+        stale = {"watch", "hang", "probes", "cancelled_at", "rate", "step_at", "phase", warning.WARNED} & set(
+            record.facts
+        )
         if not stale:
             return record
         facts = dict(record.facts)
         with self.house.store.transaction(self.house.lease):
             watching.over(self.traces, record, facts, now)
+            warning.over(self.traces, record, now)
             return self.house.store.update_chain(record.name, facts={k: v for k, v in facts.items() if k not in stale})
 
     def after(self, record: ChainRecord, settings: Chain, place: Place, scene: Scene, now: datetime) -> ChainRecord:

@@ -11,7 +11,7 @@ from chainwatch.model.chain import ChainState, Desired, EndJob, LeaveAlone
 from chainwatch.model.job import Job, JobState
 from chainwatch.recovery import needs_person
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor import probing, tracking, watching
+from chainwatch.supervisor import probing, tracking, warning, watching
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.closing import Closing
 from chainwatch.supervisor.hanging import Hanging
@@ -96,6 +96,7 @@ class Living:
         decision = self._hanging.decide(record, settings, job, alone, inquiry.book) if alone else None
         with self.house.store.transaction(self.house.lease):
             facts = watching.tell(self.traces, record, job, seen, now, _looked(inquiry, decision))
+            facts |= warning.look(self.traces, record, settings, job, progress, seen.silence is not None, now)
             changes["facts"] = {**facts, **looked, probing.FACT: inquiry.book.as_dict()}
             tracking.progress(self.house.store, record.name, progress, now)
             tracking.report(self.house.store, record.name, report)

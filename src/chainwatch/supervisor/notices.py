@@ -28,6 +28,11 @@ _KINDS = {
     "hung-refused": Kind.PERSON,
     "nan": Kind.PERSON,
     "blind": Kind.BLIND,
+    "limit": Kind.EARLY,
+    "room": Kind.EARLY,
+    "slow": Kind.EARLY,
+    "unsaved": Kind.EARLY,
+    "last": Kind.PERSON,
 }
 
 

@@ -23,6 +23,7 @@ from chainwatch.evidence.completion import measure_completion
 from chainwatch.evidence.end_records import read_end_records
 from chainwatch.evidence.follow import Following, Phase, follow
 from chainwatch.evidence.progress import ProgressReader
+from chainwatch.evidence.room import room
 from chainwatch.evidence.signs import Signs, heartbeats, saves
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job
@@ -122,9 +123,11 @@ def progress(place: Place, job: Job, following: Following, now: datetime) -> tup
     reader = _reader(settings.logs.profile, settings.logs.progress)
     paths = log_files(place, job)
     beat = heartbeats((place.directory, job.directory), job)
-    saved = Signs()
+    saved, left = Signs(), None
     if settings.checkpoints is not None:
-        saved = saves(os.path.join(place.directory, settings.checkpoints.directory), job.start)
+        run = os.path.join(place.directory, settings.checkpoints.directory)
+        saved = saves(run, job.start)
+        left = room(run, saved.save, now.timestamp()) if settings.warnings.enabled else None
     seen = follow(following, paths, reader, now, job.start)
     best = seen.newest()
     if best is None:
@@ -146,6 +149,7 @@ def progress(place: Place, job: Job, following: Following, now: datetime) -> tup
         phase=str(phase or ""),
         restarts=max((c.restarts for c in seen.cursors.values()), default=0),
         life="|".join((seen.life(), beat.life, saved.life)),
+        room=left,
     ), seen
 
 
