@@ -160,10 +160,28 @@ def test_a_service_is_ready_reports_reloads_and_stops(service: Service, server: 
     assert "the new configuration is refused, the old one stays" in service.lines()
     assert service.process.poll() is None
 
-    service.settings["poll"] = "2s"
-    service.write()
-    service.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: "the configuration was read again" in service.lines(), 15)
+    def reload() -> subprocess.CompletedProcess[str]:
+        service.write()
+        command = [sys.executable, "-m", "chainwatch.cli", "reload", "--state", str(service.where / "state")]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    def chains() -> dict[str, str]:
+        listed = json.loads(service.get("/api/v1/chains")[1])
+        return {chain["name"]: "released" if chain["released"] else chain["mode"] for chain in listed}
+
+    refused = reload()
+    assert (refused.returncode, "the old one stays" in refused.stderr) == (2, True)
+    service.settings |= {"poll": "2s", "chains": {name: {"batch": "train.sh"} for name in "ab"}}
+    assert "2 chains; new a, b" in reload().stdout
+    wait_until(lambda: chains() == {"a": "act", "b": "act"}, 15)
+    wait_until(lambda: "chainwatch_poll_interval_seconds 2.0" in service.get("/metrics")[1], 15)
+    service.settings["chains"] = {"b": {"batch": "train.sh", "mode": "observe"}, "c": {"batch": "train.sh"}}
+    assert "2 chains; new c; changed b; gone a" in reload().stdout
+    wait_until(lambda: chains() == {"a": "released", "b": "observe", "c": "act"}, 15)
+    service.settings["state"] = str(service.where / "elsewhere")
+    refused = reload()
+    assert (refused.returncode, "state cannot change" in refused.stderr) == (2, True)
+    assert service.process.poll() is None
     wait_until(lambda: service.get("/readyz")[0] == 200)
 
     begun = time.monotonic()

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from chainwatch.cli.common import NO, State, fail, now, opened
+from chainwatch.supervisor.reloading import answered
+
+PATIENCE = 20.0
+"""Seconds that the daemon may take: it reads between two passes, and a pass waits for Slurm."""
 
 
 def reload(
@@ -19,9 +24,10 @@ def reload(
         Path | None, typer.Option("--config", "-c", help="Check this configuration first; a wrong one is not sent.")
     ] = None,
 ) -> None:
-    """Let the daemon of this state read its configuration again; its log says what came of it.
+    """Let the daemon of this state read its configuration again, and say what came of it.
 
-    Exit code 1: no daemon is at work, or it works on another machine.
+    Exit codes: 1 no daemon is at work, or it works on another machine; 2 the configuration is refused, and the old one
+    stays.
     """
     if config is not None:
         from chainwatch.config import load
@@ -29,7 +35,7 @@ def reload(
 
         load(config, RULES)
     with opened(state) as store:
-        lease = store.lease()
+        lease, before = store.lease(), answered(store).get("at")
     if lease is None or not lease.holder or lease.until <= now():
         fail("no daemon is at work on this state: `chainwatch run CONFIG` starts one", NO)
     host, _, pid = lease.holder.rpartition(":")
@@ -41,4 +47,14 @@ def reload(
         fail(f"the daemon {lease.holder} is gone; its lease ends at {lease.until:%H:%M:%S} UTC", NO)
     except PermissionError:
         fail(f"the daemon {lease.holder} runs as another user", NO)
-    typer.echo(f"asked {lease.holder} to read its configuration again")
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        time.sleep(0.2)
+        with opened(state) as store:
+            answer = answered(store)
+        if answer.get("at") != before:
+            if answer["problem"]:
+                fail(answer["problem"])
+            typer.echo(answer["said"])
+            return
+    typer.echo(f"asked {lease.holder}, which waits for Slurm now: its log says what comes of it")

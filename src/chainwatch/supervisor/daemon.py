@@ -28,6 +28,7 @@ from chainwatch.model.pulse import Board, Pulse
 from chainwatch.slurm.backend import Backend, NoInformation
 from chainwatch.store import Store, open_store
 from chainwatch.store.records import Lease
+from chainwatch.supervisor import reloading
 from chainwatch.supervisor.clusters import backends, remember
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.logging import SignOfLife, decisions
@@ -175,7 +176,7 @@ class Daemon:
         names = ", ".join(supervisor.pollers)
         self.log.info(f"watching {count} configured chain{'s' * (count != 1)} on {names}; state in {house.state}")
         self._systemd.ready("starting")
-        life = SignOfLife()
+        life, site_file = SignOfLife(), reloading.SiteFile()
         sealing = Sealing(house)
 
         def between() -> None:
@@ -187,9 +188,11 @@ class Daemon:
                 summary = f"{summary}; blind: {blind}"
             self._systemd.status(summary)
             life.turn(pulse.at, summary)
+            if site_file.changed():
+                self._reload.set()
             if self._reload.is_set():
                 self._reload.clear()
-                self._reread(supervisor)
+                self._reread(supervisor, pulsing)
 
         try:
             supervisor.run(self._stop.is_set, between)
@@ -240,25 +243,30 @@ class Daemon:
         except Exception as e:  # noqa: BLE001 - alerts must not end because one of them cannot be told
             self.log.error(f"alerts could not be delivered and are tried again: {e}")
 
-    def _reread(self, supervisor: Supervisor) -> None:
+    def _reread(self, supervisor: Supervisor, pulsing: Pulsing) -> None:
         self._systemd.reloading()
+        house, now = supervisor.house, self._clock.now()
+        problem = said = ""
         try:
             config = self._configured()
         except (ConfigError, SiteError) as e:
-            self.log.error(f"the new configuration is refused, the old one stays: {e}")
+            problem = f"the new configuration is refused, the old one stays: {e}"
         else:
-            fixed = [
-                k for k in ("state", "database", "slurm") if getattr(config, k) != getattr(supervisor.house.config, k)
-            ]
-            if fixed:
-                self.log.error(f"{', '.join(fixed)} cannot change while the daemon runs: restart it; the old one stays")
-            else:
-                supervisor.house.config, supervisor.house.site = config, self._site
-                if self._readers is not None:
-                    self._readers.rate = self._site.bytes_per_second
-                self._outfit(supervisor.house)
-                count = len(config.chains)
-                self.log.info(f"the configuration was read again: {count} chain{'s' * (count != 1)}")
+            if why := reloading.cannot_change(house.config, config):
+                problem = f"{why}; the old configuration stays"
+        if problem:
+            self.log.error(problem)
+        else:
+            said = reloading.difference(house.config, config)
+            house.config, house.site = config, self._site
+            if self._readers is not None:
+                self._readers.rate = self._site.bytes_per_second
+            pulsing.interval = config.poll
+            for poller in supervisor.pollers.values():
+                poller.interval = config.poll
+            self._outfit(house)
+            self.log.info(said)
+        reloading.answer(house.store, now, problem, said)
         self._systemd.ready()
 
     @contextmanager

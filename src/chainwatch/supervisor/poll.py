@@ -43,7 +43,7 @@ class Poller:
         """False: the site keeps none. Nobody is asked for it; what the controller still knows of an end stands in."""
         self._clock = clock
         self._user = user
-        self._interval = interval
+        self.interval = interval
         self._rng = rng
         self._failures = 0
         self.last_good: dict[Source, datetime] = {}
@@ -118,7 +118,7 @@ class Poller:
     def pause(self) -> timedelta:
         """How long to wait before the next poll: the interval, doubled for each failure in a row up to ten minutes,
         stretched where the controller is slow, with a fifth of jitter so that users do not poll in step."""
-        base = self._interval * float(2 ** min(self._failures, 6))
-        base = max(self._interval, min(base, timedelta(minutes=10)))
+        base = self.interval * float(2 ** min(self._failures, 6))
+        base = max(self.interval, min(base, timedelta(minutes=10)))
         slow = timedelta(seconds=20 * self.seconds.get(Source.QUEUE, 0.0)) if not self._failures else timedelta(0)
         return max(base, slow) * (0.9 + 0.2 * self._rng.random())

@@ -30,7 +30,7 @@ class Pulsing:
     """Turns the pollers' books into pulses. Call `take` once after each pass."""
 
     def __init__(self, pollers: Mapping[str, Poller], started: datetime, interval: timedelta) -> None:
-        self._pollers, self._started, self._interval = pollers, started, interval
+        self._pollers, self._started, self.interval = pollers, started, interval
         self._counted: dict[tuple[str, Source, Counted], float] = {}
 
     def take(
@@ -49,7 +49,7 @@ class Pulsing:
             for source in (Source.QUEUE, Source.ACCOUNTING, Source.NODES)
             if source in poller.seconds or source is Source.QUEUE
         )
-        return Pulse(now, self._started, self._interval, next_turn, polls, observing, paused_by_site)
+        return Pulse(now, self._started, self.interval, next_turn, polls, observing, paused_by_site)
 
     def count(self, store: Store) -> None:
         """Raise the counters of the questions since the last call: one transaction, a handful of rows."""

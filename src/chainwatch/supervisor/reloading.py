@@ -1,0 +1,71 @@
+"""What a reload means: which settings stay until a restart, what is told to who asked, and when the site's file calls
+for one by itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from chainwatch.config.models import Config
+from chainwatch.config.site import SITE_FILE
+from chainwatch.store import Store
+
+ANSWER = "reload"
+"""Memory of the store: what the newest reload came to."""
+FIXED = ("state", "database", "slurm")
+"""Settings that everything stands on: they change with a restart only."""
+
+
+def cannot_change(old: Config, new: Config) -> str:
+    """Why a new configuration cannot be taken over by a daemon at work; empty if it can."""
+    fixed = [name for name in FIXED if getattr(old, name) != getattr(new, name)]
+    return f"{', '.join(fixed)} cannot change while the daemon runs: restart it" if fixed else ""
+
+
+def difference(old: Config, new: Config) -> str:
+    """What is new, in a sentence for people."""
+    added = sorted(new.chains.keys() - old.chains.keys())
+    gone = sorted(old.chains.keys() - new.chains.keys())
+    changed = sorted(name for name in old.chains.keys() & new.chains.keys() if old.chains[name] != new.chains[name])
+    count = len(new.chains)
+    parts = [f"{count} chain{'s' * (count != 1)}"]
+    parts += [
+        f"{word} {_some(names)}" for word, names in (("new", added), ("changed", changed), ("gone", gone)) if names
+    ]
+    return "the configuration was read again: " + "; ".join(parts)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def answer(store: Store, now: datetime, problem: str, said: str) -> None:
+    """Keep what the reload came to, for the command that asked."""
+    store.remember(ANSWER, {"at": now.isoformat(), "problem": problem, "said": said})
+
+
+def answered(store: Store) -> dict[str, Any]:
+    """What the newest reload came to; empty before the first."""
+    found = store.recall(ANSWER)
+    return found if isinstance(found, dict) else {}
+
+
+class SiteFile:
+    """Notices that the site's limits changed: they hold without anybody asking for a reload."""
+
+    def __init__(self, path: Path = SITE_FILE) -> None:
+        self._path = path
+        self._seen = self._stamp()
+
+    def changed(self) -> bool:
+        """Since the last question."""
+        before, self._seen = self._seen, self._stamp()
+        return before != self._seen
+
+    def _stamp(self) -> tuple[int, ...]:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return ()
+        return found.st_ino, found.st_mtime_ns, found.st_size, found.st_uid, found.st_mode
