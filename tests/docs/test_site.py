@@ -74,8 +74,8 @@ def told_commands() -> list[tuple[str, list[str]]]:
         text = page.read_text()
         lines = re.findall(r"`chainwatch ([a-z][^`\n]*)`", text)
         for block in re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M) or [text] * (page.suffix == ""):
-            lines += re.findall(r"(?:^|\$\(|srun |\* |&& )chainwatch ([a-z](?:(?! &&).)*)", block, re.M)
-        for line in lines:
+            lines += re.findall(r"(?:^|\$\(|srun |\* )chainwatch ([a-z].*)", block, re.M)
+        for line in (part.strip().removeprefix("chainwatch ") for line in lines for part in line.split("&&")):
             words = re.split(r"[\s)|;]+", line.partition(" #")[0].strip())
             found.append((f"{page.name}: {line}", words))
     return found
