@@ -75,7 +75,8 @@ def told_commands() -> list[tuple[str, list[str]]]:
         lines = re.findall(r"`chainwatch ([a-z][^`\n]*)`", text)
         for block in re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M) or [text] * (page.suffix == ""):
             lines += re.findall(r"(?:^|\$\(|srun |\* )chainwatch ([a-z].*)", block, re.M)
-        for line in (part.strip().removeprefix("chainwatch ") for line in lines for part in line.split("&&")):
+        parts = [part.strip() for line in lines for part in f"chainwatch {line}".split("&&")]
+        for line in (part.removeprefix("chainwatch ") for part in parts if part.startswith("chainwatch ")):
             words = re.split(r"[\s)|;]+", line.partition(" #")[0].strip())
             found.append((f"{page.name}: {line}", words))
     return found
