@@ -17,7 +17,8 @@ from chainwatch.slurm.backend import Backend, Inside, NoInformation, Refused
 _WINDOW, _MOST = 3, 30
 """Seconds between the two looks on a node, and until it gives up."""
 _AT_ONCE = 4
-_USAGE_APART = 15.0
+_USAGE_APART = 70.0
+"""Seconds between two sstats: twice the 30 that slurmstepd leaves between two measurements by default, and more."""
 
 
 class Probes(Protocol):
