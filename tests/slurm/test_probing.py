@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from inspect import signature
 
 import pytest
 
 from chainwatch.model.job import AttemptId, Job, JobState, Source
 from chainwatch.model.probe import StepUsage
-from chainwatch.slurm.backend import NoInformation, Refused
+from chainwatch.slurm.backend import Inside, NoInformation, Refused
 from chainwatch.slurm.cli import CliBackend
 from chainwatch.slurm.probing import parse_usage
 from chainwatch.slurm.process import Reply, TimedOut
+from chainwatch.slurm.pyslurm import PyslurmBackend
 from tests.slurm.fake import backend, reply
 
 JOB = Job(
     AttemptId("lab", 7, datetime(2026, 3, 1, tzinfo=UTC)), "7", JobState.RUNNING, Source.QUEUE, nodes=("n1", "n2")
 )  # fmt: skip
+
+
+def test_every_real_backend_can_look_into_jobs() -> None:
+    for kind in (CliBackend, PyslurmBackend):
+        assert {"probe", "usage"} <= set(dir(kind)), kind
+        for name in ("probe", "usage"):
+            wanted, given = signature(getattr(Inside, name)), signature(getattr(kind, name))
+            assert list(wanted.parameters) == list(given.parameters)
 
 
 def test_the_step_is_named_shares_all_and_takes_nothing_of_the_job() -> None:

@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from chainwatch.model.job import AttemptId, Job, Node
+from chainwatch.model.probe import StepUsage
 from chainwatch.slurm.backend import ClusterInfo, NoInformation, Submission
 from chainwatch.slurm.cli import CliBackend
 from chainwatch.slurm.pyslurm import rows
@@ -212,6 +213,14 @@ class PyslurmBackend:
     def requeue(self, job_id: int) -> None:
         """scontrol requeue."""
         self._cli.requeue(job_id)
+
+    def probe(self, job: Job, program: bytes, words: Sequence[str]) -> str:
+        """srun."""
+        return self._cli.probe(job, program, words)
+
+    def usage(self, job: Job) -> Sequence[StepUsage]:
+        """sstat."""
+        return self._cli.usage(job)
 
     def close(self) -> None:
         """End the worker process."""
