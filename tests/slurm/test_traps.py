@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from chainwatch.model.job import ExitCode, JobState
+from chainwatch.recovery import needs_person
 from chainwatch.slurm.backend import NoInformation
 from chainwatch.slurm.process import Reply, client_environment
 from chainwatch.slurm.sacct import CHUNK, array_limit, chunks, known_fields
@@ -69,6 +70,17 @@ def test_a_reason_is_one_field_whatever_it_holds(reason: str) -> None:
 def test_a_pending_job_may_have_a_list_of_partitions() -> None:
     slurm, _ = backend(squeue=squeue_says({"Partition": "short,long,other", "State": "PENDING", "NodeList": ""}))
     assert slurm.queue(None)[0].partition == "short,long,other"
+
+
+def test_a_release_that_drops_a_separator_is_not_read_with_its_columns_moved() -> None:
+    def dropped(command: Sequence[str]) -> Reply:
+        whole = squeue_says({}, {"JobID": "8"})(command).stdout
+        field = whole.split(b"JOBID", 1)[1].split(b"STATE", 1)[0]
+        head, _, rest = whole.rpartition(b"N/A" + field)
+        return reply(head + b"N/A" + rest, command=command)
+
+    with pytest.raises(NoInformation, match="fields where"):
+        backend(squeue=dropped)[0].queue(None)
 
 
 SHOWN = """JobId=12 ArrayJobId=10 ArrayTaskId=2 ArrayTaskThrottle=3 JobName=Name with spaces JobState=COMPLETED in it
@@ -264,6 +276,14 @@ def test_held_by_reason_alone_is_held_too() -> None:
     assert slurm.queue(None)[0].held
 
 
+def test_a_dependency_that_failed_is_read_as_squeue_marks_it() -> None:
+    row = {"State": "PENDING", "Reason": "DependencyNeverSatisfied", "Dependency": "afterok:22783211_*(failed)"}
+    slurm, _ = backend(squeue=squeue_says({**row, "NodeList": ""}))
+    job = slurm.queue(None)[0]
+    assert (job.dependency, job.reason) == ("afterok:22783211_*(failed)", "DependencyNeverSatisfied")
+    assert needs_person(job.reason)
+
+
 @pytest.mark.parametrize(
     ("text", "base", "flags"),
     [
@@ -335,6 +355,32 @@ def test_the_batch_step_of_a_dead_node_has_no_code_at_all() -> None:
     assert slurm.accounting([7])[0].steps[0].exit is None
 
 
+@pytest.mark.parametrize(
+    ("state", "code", "ok"),
+    [
+        ("TIMEOUT", "0:0", True),
+        ("CANCELLED by 7", "0:0", True),
+        ("OUT_OF_MEMORY", "0:125", False),
+        ("FAILED", "127:0", False),
+        ("FAILED", "6:0", False),
+    ],
+)
+def test_the_state_says_what_it_was_and_the_code_only_adds_to_it(state: str, code: str, ok: bool) -> None:
+    slurm, _ = backend(sacct=sacct_says({"State": state, "ExitCode": code, "DerivedExitCode": "0:6"}))
+    job = slurm.accounting([7])[0]
+    assert job.state.terminal
+    assert job.state is not JobState.COMPLETED
+    assert job.exit is not None
+    assert job.exit.ok is ok
+    assert job.derived_exit == ExitCode(0, 6)
+
+
+def test_a_step_has_no_derived_code_and_its_signal_is_its_own() -> None:
+    step = {"JobIDRaw": "7.0", "State": "FAILED", "ExitCode": "6:0", "DerivedExitCode": ""}
+    job = backend(sacct=sacct_says({"State": "FAILED", "ExitCode": "0:0", "DerivedExitCode": "0:6"}, step))[0]
+    assert str(job.accounting([7])[0].steps[0].exit) == "6:0"
+
+
 # -- times ------------------------------------------------------------------------------------------------------------
 
 
@@ -383,6 +429,24 @@ def test_accounting_is_asked_since_a_time_in_words_that_need_no_zone_of_the_call
     assert clients.environments[-1]["TZ"] == "UTC"
 
 
+def test_accounting_is_never_asked_for_its_default_window_which_begins_at_midnight() -> None:
+    slurm, clients = backend(sacct=sacct_says())
+    slurm.accounting([7])
+    slurm.accounting(since=datetime(2026, 11, 29, tzinfo=UTC), user="ann")
+    asked = [call for call in clients.calls if "--helpformat" not in call]
+    assert len(asked) == 2
+    assert all(any(word.startswith(("--jobs=", "--starttime=")) for word in call) for call in asked)
+
+
+def test_a_step_that_ended_the_day_after_its_job_is_still_its_step() -> None:
+    midnight = 1795996800
+    job = {"End": str(midnight - 2)}
+    step = {"JobIDRaw": "7.0", "End": str(midnight + 22)}
+    read = backend(sacct=sacct_says(job, step))[0].accounting([7])[0]
+    assert read.end is not None
+    assert [s.end - read.end for s in read.steps if s.end] == [timedelta(seconds=24)]
+
+
 # -- resources and nodes ----------------------------------------------------------------------------------------------
 
 
@@ -415,6 +479,16 @@ def test_sizes_are_in_units_of_1024_and_a_bare_number_is_bytes(text: str, size: 
     assert parse_size(text) == size
 
 
+@pytest.mark.parametrize(("text", "cpus"), [("8", 8), ("1-4", 1), ("16-16", 16), ("1K", None), ("", None)])
+def test_a_number_of_cpus_that_is_a_range_or_a_word_is_no_false_number(text: str, cpus: int | None) -> None:
+    (job,) = parse_jobs(SHOWN.replace("NumCPUs=8", f"NumCPUs={text}"), "lab")
+    assert job.cpus == cpus
+
+
+def test_no_nodes_in_the_system_is_an_answer() -> None:
+    assert list(backend(scontrol=reply("No nodes in the system\n"))[0].nodes()) == []
+
+
 @pytest.mark.parametrize("text", ["None assigned", "(null)", "", "N/A"])
 def test_no_nodes_are_no_nodes(text: str) -> None:
     slurm, _ = backend(squeue=squeue_says({"NodeList": text}), sacct=sacct_says({"NodeList": text}))
@@ -429,7 +503,8 @@ def test_every_state_and_hidden_partition_is_asked_for_in_one_call() -> None:
     slurm, clients = backend(squeue=squeue_says())
     assert slurm.queue("ann") == ()
     (call,) = clients.calls
-    assert {"--states=all", "--all", "--local", "--user=ann"} <= set(call)
+    assert {"--states=all", "--all", "--local", "--user=ann", "--noconvert"} <= set(call)
+    assert not any("json" in word for word in call), "text: JSON of a long queue takes a gigabyte"
 
 
 def test_the_environment_of_the_caller_changes_nothing() -> None:
@@ -613,7 +688,8 @@ def test_a_step_without_its_job_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "release"), [("22.05.8", "22.05.8"), ("24.11.7", "24.11.7"), ("25.05.0-0rc1", "25.05.0-0rc1")]
+    ("line", "release"),
+    [("22.05.8", "22.05.8"), ("24.11.7", "24.11.7"), ("25.05.0-0rc1", "25.05.0-0rc1"), ("21.08.8-2", "21.08.8-2")],
 )
 def test_a_release_is_taken_as_it_is_printed(line: str, release: str) -> None:
     text = f"Configuration data as of 1795973000\nClusterName             = lab\nSLURM_VERSION = {line}\n"
