@@ -20,7 +20,7 @@ from chainwatch.checkpoints.files.base import identity
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Optional, Tuple
+    from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
     Key = Tuple[Any, ...]
 
@@ -33,6 +33,31 @@ MAX_FACTS = 4_096
 """Characters of the facts of one file that go into the cache file; larger ones are read anew."""
 
 
+class Kept:
+    """Answers that took several files (the chunks of an array, an index with its shards), by the identities of all of
+    them. In memory only."""
+
+    def __init__(self, settled: float = SETTLED) -> None:
+        self._settled = settled
+        self._answers: Dict[Key, Any] = {}
+        self._weight = 0
+
+    def get(self, key: Key) -> Any:
+        """What was put there, else None."""
+        return self._answers.get(key)
+
+    def put(self, key: Key, answer: Any, infos: Sequence[os.stat_result]) -> None:
+        """Keep an answer about files with these attributes, if none of them changed just now."""
+        newest = max((max(info.st_mtime, info.st_ctime) for info in infos), default=0.0)
+        if time.time() - newest <= self._settled:
+            return
+        self._weight += len(infos)
+        if self._weight > LIMIT:
+            self._answers.clear()
+            self._weight = len(infos)
+        self._answers[key] = answer
+
+
 class FindingCache:
     """Takes the place of `examine`; `load` and `save` keep it in a file between processes."""
 
@@ -40,6 +65,7 @@ class FindingCache:
         self._limit = limit
         self._settled = settled
         self._found: Dict[Key, Tuple[bool, Finding]] = {}
+        self.kept = Kept(settled)
         self.hits = 0
         self.misses = 0
 

@@ -167,7 +167,7 @@ def judge(candidate: Candidate, inventory: Inventory, options: Options) -> Check
     return Checkpoint(
         path=candidate.path,
         step=look.step,
-        format=candidate.layout.format_of(candidate),
+        format=look.format or candidate.layout.format_of(candidate),
         status=status,
         reason=_reason(status, look, options),
         problems=tuple(look.problems),

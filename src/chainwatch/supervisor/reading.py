@@ -17,6 +17,7 @@ from chainwatch.actions.image import container_image
 from chainwatch.checkpoints import verify
 from chainwatch.checkpoints.cache import FindingCache
 from chainwatch.checkpoints.formats.custom import Rule
+from chainwatch.checkpoints.idle import IdleReports
 from chainwatch.diagnosis.completion import judge_completion
 from chainwatch.evidence import LogFile, read_logs
 from chainwatch.evidence.completion import measure_completion
@@ -39,8 +40,15 @@ _FILES = FindingCache()
 """What this process found of files that have not changed since: a waiting chain is looked at in every poll."""
 
 
-def checkpoints(place: Place, settle: timedelta, now: float) -> RunReport:
-    """Every checkpoint of the chain, judged quickly. A directory that does not exist yet holds none."""
+_REPORTS = IdleReports()
+"""What this process last said of run directories in which nothing has happened since."""
+
+
+def checkpoints(place: Place, settle: timedelta, now: float, fresh: bool = True) -> RunReport:
+    """Every checkpoint of the chain, judged quickly. A directory that does not exist yet holds none.
+
+    `fresh` False: what was said when anything last happened there will do.
+    """
     where = place.settings.checkpoints
     assert where is not None, "asked only where a directory is configured"
     path = os.path.join(place.directory, where.directory)
@@ -51,7 +59,11 @@ def checkpoints(place: Place, settle: timedelta, now: float) -> RunReport:
     wanted = None if where.format == "auto" else where.format
     custom = Rule.parse(where.custom) if where.custom is not None else None
     seconds = settle.total_seconds()
-    return verify(path, format=wanted, now=now, settle=seconds, examine_file=_FILES, custom=custom)
+
+    def judge() -> RunReport:
+        return verify(path, format=wanted, now=now, settle=seconds, examine_file=_FILES, custom=custom)
+
+    return _REPORTS.report(path, (wanted, custom, seconds), judge, fresh)
 
 
 def script(read: Callable[[str], bytes], path: str) -> bytes | str:

@@ -104,7 +104,7 @@ class ProcessReaders:
         answer = self._ask(
             f"checkpoints:{place.chain}:{settle.total_seconds()}{'' if fresh else ':running'}",
             reading.checkpoints,
-            (place, settle, now),
+            (place, settle, now, fresh),
             place.settings.checkpoints.read_deadline,
         )
         return answer if isinstance(answer, (RunReport, Silent)) else Silent("an answer that is no report")

@@ -27,7 +27,9 @@ from chainwatch.model.light import NamedTuple
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+    from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+    from chainwatch.checkpoints.cache import Kept
 
 MAX_ENTRIES = 200_000
 """Entries of one directory that are looked at; the largest real ones (a file per rank and layer) hold some 100,000."""
@@ -223,6 +225,8 @@ class Look:
         self.problems: List[Problem] = []
         self.warnings: List[str] = []
         self.step = candidate.step
+        self.format = ""
+        """The format's name where looking into it told; else `format_of` is asked."""
         self.detail = ""
         """For the sentence about an intact checkpoint: what was cross-checked ("world size 8, optimizer step 300")."""
         self.checksummed = True
@@ -270,6 +274,34 @@ class Look:
         except (OSError, ValueError) as error:
             self.fault(name, fault_of_error(error if isinstance(error, OSError) else OSError(str(error)), path))
         return None
+
+    def once(self, kind: str, names: Iterable[str], work: Callable[[], Any]) -> Any:
+        """What `work` answers, which looks into the files of these names and into nothing else. Where a cache is handed
+        in and none of them has changed since, the answer from then, with the warnings from then.
+
+        Only what was found without a fault is kept: that is what is asked for again and again.
+        """
+        keep: Optional[Kept] = getattr(self._examine, "kept", None)
+        if keep is None:
+            return work()
+        root = self.candidate.root
+        infos = {name: root.stat(name) for name in names}
+        key = (kind, self.deep, tuple((name, info and identity(info)) for name, info in infos.items()))
+        known = keep.get(key)
+        if known is not None:
+            answer, warnings, checked = known
+            self.stats.update((name, info) for name, info in infos.items() if info is not None)
+        else:
+            problems, before, count = len(self.problems), len(self.warnings), self.checked
+            answer = work()
+            warnings, checked = tuple(self.warnings[before:]), self.checked - count
+            if len(self.problems) == problems:
+                keep.put(key, (answer, warnings, checked), [info for info in infos.values() if info is not None])
+            return answer
+        for warning in warnings:
+            self.warn(warning)
+        self.checked += checked
+        return answer
 
     def fault(self, name: str, fault: Fault, expected: str = "") -> None:
         """What is wrong with one file, as a problem of the checkpoint."""

@@ -9,13 +9,13 @@ import os
 
 from chainwatch.checkpoints.files import ocdbt, zarr
 from chainwatch.checkpoints.files.base import Broken, Fault, Reader, grouped, printable
-from chainwatch.checkpoints.formats.base import Look
+from chainwatch.checkpoints.formats.base import Folder, Look
 from chainwatch.checkpoints.formats.tensorstore import HOSTILE, MANIFEST, MAX_CHUNKS, ZARR_FILES, Arrays, absent
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Dict, List, Optional, Set, Tuple
+    from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 WALKED_VALUES = 20_000
 """Values of one database that a quick check walks from zstd block to zstd block; of more, the last of each file."""
@@ -27,8 +27,22 @@ def judge_ocdbt(look: Look, prefix: str, store_all: bool = True) -> Optional[Arr
     Returns:
         The arrays that it holds, or None where it could not be read.
     """
-    found = _Database(look, prefix, store_all).judge()
     folder = look.candidate.root.sub(prefix.rstrip("/")) if prefix else look.candidate.root
+    names = [name for name in _all_below(folder, prefix, 0) if len(name) < 4096]
+    found: Optional[Arrays] = look.once(f"ocdbt {store_all}", names, lambda: _judge(look, folder, prefix, store_all))
+    return found
+
+
+def _all_below(folder: Folder, prefix: str, depth: int) -> Iterator[str]:
+    """The manifest and the data files of the database, and of those of the processes."""
+    yield from (prefix + name for name in folder.files if depth or name == MANIFEST)
+    for name in folder.dirs:
+        if name == "d" or name.startswith("ocdbt.process_"):
+            yield from _all_below(folder.sub(name), f"{prefix}{name}/", depth + 1)
+
+
+def _judge(look: Look, folder: Folder, prefix: str, store_all: bool) -> Optional[Arrays]:
+    found = _Database(look, prefix, store_all).judge()
     for name in folder.dirs:
         if name.startswith("ocdbt.process_"):
             below = f"{prefix}{name}/"

@@ -67,6 +67,8 @@ class Singles(Layout):
 
     def judge(self, candidate: Candidate, look: Look) -> None:
         finding = look.file(candidate.name)
+        if finding.ok and finding.kind in ("torch_legacy", "torch_zip"):
+            look.format = finding.kind
         inner = _inner_step(finding.facts)
         if look.step is None:
             look.step = inner

@@ -37,6 +37,10 @@ class Arrays(NamedTuple):
 
 def load_json(look: Look, name: str) -> Optional[Any]:
     """The JSON in a file whose name does not say so; its fault is said where it does not parse."""
+    return look.once("json", (name,), lambda: _load_json(look, name))
+
+
+def _load_json(look: Look, name: str) -> Optional[Any]:
     reader = look.opened(name)
     if reader is None:
         return None
@@ -118,18 +122,16 @@ def _judge_array(look: Look, where: str, folder: Folder, meta: str, store_all: b
     if grid is None:
         return None
     lost: List[str] = []
+    there: List[str] = []
     if grid.total > MAX_CHUNKS:
         look.warn(f"{printable(where)}: {grouped(grid.total)} chunks are more than are looked at")
         return grid
     for name in grid.names():
-        if "/" in name:
-            there = os.path.lexists(os.path.join(folder.path, name))
-        else:
-            there = name in folder
-        if there:
-            _judge_chunk(look, where + name, grid)
+        if os.path.lexists(os.path.join(folder.path, name)) if "/" in name else name in folder:
+            there.append(where + name)
         else:
             lost.append(name)
+    look.once("zarr", (where + meta, *there), lambda: _judge_chunks(look, there, grid))
     witnessed = store_all or any(
         other.root.stat(where + name) is not None for name in lost[:1] for other in look.neighbours[:2]
     )
@@ -139,6 +141,11 @@ def _judge_array(look: Look, where: str, folder: Folder, meta: str, store_all: b
     elif lost:
         absent(look, where + meta, where.rstrip("/"), lost, grid.total, False)
     return grid
+
+
+def _judge_chunks(look: Look, names: List[str], grid: zarr.Grid) -> None:
+    for name in names:
+        _judge_chunk(look, name, grid)
 
 
 def _judge_chunk(look: Look, name: str, grid: zarr.Grid) -> None:

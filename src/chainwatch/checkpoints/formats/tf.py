@@ -14,7 +14,7 @@ from chainwatch.checkpoints.patterns import MULTILINE, Pattern
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Dict, Iterable, List, Optional, Tuple
+    from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 STATE = "checkpoint"
 _SHARD = Pattern(r"^(.+)\.data-(\d{5})-of-(\d{5})$")
@@ -106,8 +106,12 @@ def judge_bundle(look: Look, prefix: str) -> None:
     extents = finding.facts.get("extents")
     if not finding.ok or not isinstance(shards, int) or not isinstance(extents, (list, tuple)):
         return
-    for shard in range(shards):
-        name = f"{prefix}.data-{shard:05d}-of-{shards:05d}"
+    names = [f"{prefix}.data-{shard:05d}-of-{shards:05d}" for shard in range(min(shards, 100_000))]
+    look.once("tf", (index, *names), lambda: _judge_data(look, index, names, extents))
+
+
+def _judge_data(look: Look, index: str, names: Sequence[str], extents: Sequence[int]) -> None:
+    for shard, name in enumerate(names):
         reader = look.opened(name)
         if reader is None:
             continue
