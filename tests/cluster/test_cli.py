@@ -54,16 +54,21 @@ def test_sbatch_says_what_sbatch_says_and_registers_the_chain(empty: Service) ->
     said = empty.run("sbatch", *options, "train.sh", "--lr", "1e-4")
     assert said.returncode == 0, said.stderr
     assert re.fullmatch(r"Submitted batch job \d+\n", said.stdout)
+    assert said.stderr == (
+        f"chainwatch: no daemon runs for {empty.state}: nobody looks after {name} until `chainwatch run` is started there\n"
+    )
     parsable = empty.run("sbatch", "--parsable", *options, "train.sh", "--lr", "2e-4")
     assert re.fullmatch(r"\d+\n", parsable.stdout)
     known = chains(empty)
     assert sorted(known) == [name, f"{name}-2"], "two runs of one script are two chains"
     assert {c["mode"] for c in known.values()} == {"act"}
     until_done(empty, *known)
+    attended = empty.run("sbatch", *options, "train.sh")
+    assert (attended.returncode, attended.stderr) == (0, ""), "a timer makes the passes"
     logs = "".join(p.read_text() for p in empty.directory.glob("*.out"))
     assert "args: --lr 1e-4" in logs
     assert "args: --lr 2e-4" in logs
-    assert len(empty.jobs()) == 2
+    assert len(empty.jobs()) == 3
 
 
 def test_a_loop_of_runs_makes_as_many_chains_and_none_takes_anothers_job(empty: Service) -> None:
@@ -209,6 +214,7 @@ def test_submit_submits_once(service: Service) -> None:
         (("run", "missing.yaml"), 2),
         (("restore", "/nowhere"), 1),
         (("quarantine", "/nowhere"), 2),
+        (("quarantine", "."), 1),
         (("backup", "/nowhere/x"), 2),
         (("nonsense",), 2),
     ],

@@ -72,6 +72,28 @@ def test_a_file_that_users_could_change_is_not_believed(tmp_path: Path) -> None:
         load_site(file, owner=ME + 1)
 
 
+def test_what_is_wrong_is_said_with_its_line_and_what_was_meant(tmp_path: Path) -> None:
+    file = tmp_path / "site.yaml"
+    file.write_text("# limits\npoll_at_least: soon\nforbid: [tpc]\nwebhook_host: x\nforbid: [act]\n")
+    file.chmod(0o644)
+    with pytest.raises(SiteError) as caught:
+        load_site(file, owner=ME)
+    said = str(caught.value)
+    assert f"{file}:2: poll_at_least: a duration like 30s" in said
+    assert f"{file}:3: forbid.0: " in said
+    assert "did you mean `tcp`?" in said
+    assert f"{file}:4: webhook_host: is not a known key; did you mean `webhook_hosts`?" in said
+    assert f"{file}:5: forbid: is given twice (first in line 3)" in said
+    assert "\n" not in said
+
+
+def test_an_empty_file_is_no_limit(tmp_path: Path) -> None:
+    file = tmp_path / "site.yaml"
+    file.write_text("# nothing yet\n")
+    file.chmod(0o644)
+    assert load_site(file, owner=ME) == Site()
+
+
 @pytest.mark.parametrize(
     "text", ["poll_at_most: 2m\n", "poll_at_least: soon\n", "- x\n", "{", "forbid: [everything]\n"]
 )

@@ -92,6 +92,7 @@ class Play:
             clock=self.clock,
             audit=Audit(self.root / "state"),
             user="ada",
+            uid=self.settings.uid("ada"),
             say=self._say,
             read_script=lambda path: self.lab.cluster.content(path),
             environment=lambda record, settings: (("HOME", "/home/ada"),),

@@ -13,6 +13,7 @@ from chainwatch.actions import aside
 from chainwatch.actions.audit import Audit
 from chainwatch.checkpoints import verify
 from chainwatch.cli import common
+from chainwatch.cli.light import error_text
 from chainwatch.model.checkpoint import Status
 
 
@@ -24,11 +25,14 @@ def quarantine(
 ) -> None:
     """Move a damaged checkpoint aside, and mend the framework's pointer. Nothing is deleted; `restore` undoes it.
 
-    Exit codes: 0 moved; 1 no checkpoint there; 3 refused (it is intact, or still being written).
+    Exit codes: 0 moved; 1 no checkpoint there; 2 PATH cannot be read; 3 refused (it is intact, or still being written).
     """
     common.as_the_site_allows("set_aside")
     where = os.path.abspath(os.path.expanduser(path))
-    report = verify(where)
+    try:
+        report = verify(where)
+    except OSError as e:
+        common.fail(error_text(e, where))
     found = [c for c in report.checkpoints if c.path.rstrip("/") == where.rstrip("/")]
     if not found:
         common.fail(f"{where} is no checkpoint", common.NO)

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from chainwatch.actions import kept
 from chainwatch.actions import options as words
 from chainwatch.cli import common
+from chainwatch.cli.attended import warn_unattended
 from chainwatch.cli.first import captured_environment, captured_umask, submit_first
 from chainwatch.config import load
 from chainwatch.config.models import Chain, Config, Slurm
@@ -64,7 +65,10 @@ def submit(
             common.fail(f"{chain} has jobs already: `chainwatch retry {chain}` submits the next one", common.REFUSED)
         facts = {**record.facts, "umask": captured_umask()}
         record = store.update_chain(chain, environment=captured_environment(), facts=facts, desired=Desired.RUN)
-        _say(submit_first(store, where, record, clusters), json, f"{chain}: ")
+        record = submit_first(store, where, record, clusters)
+        if _job_id(record) is not None:
+            warn_unattended(store, where, chain)
+        _say(record, json, f"{chain}: ")
 
 
 def sbatch(context: typer.Context) -> None:
@@ -118,6 +122,7 @@ def sbatch(context: typer.Context) -> None:
             raise typer.Exit(1)
         if array is not None and not one_chain:
             _one_chain_a_task(store, record, array, job_id)
+        warn_unattended(store, where, record.name)
     typer.echo(str(job_id) if parsable else f"Submitted batch job {job_id}")
 
 
@@ -154,6 +159,7 @@ def adopt(
         record = _new(store, _safe(name or job.name), chain, clusters, Origin.ADOPTED, name)
         expected = {"job_id": job.job_id, "since": common.now().isoformat(), "token": "", "resume": None}
         record = store.update_chain(record.name, facts={**record.facts, "expected": expected})
+        warn_unattended(store, where, record.name)
     on = f"chainwatch mode {record.name} act"
     if json:
         common.print_json({"chain": record.name, "job_id": job.job_id, "mode": "observe", "switch_on": on})

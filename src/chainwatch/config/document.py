@@ -17,7 +17,7 @@ import yaml
 
 _MOST_NODES = 100_000
 _MOST_DEPTH = 50
-_MOST_BYTES = 4 << 20
+MOST_BYTES = 4 << 20
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = frozenset(_TAG + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "value"))
 _OCTAL = re.compile(r"[-+]?0[0-9_]+")
@@ -102,8 +102,17 @@ class Tree:
 def read(path: Path, problems: list[Problem]) -> Tree:
     """Read one YAML file. What is wrong with single values is added to `problems`, and the rest is read all the same;
     raises ConfigError where it is no YAML at all."""
-    name = str(path)
-    text = _text(path)
+    try:
+        with path.open("rb") as f:
+            raw = f.read(MOST_BYTES + 1)
+    except OSError as e:
+        raise ConfigError([Problem(str(path), None, "", f"cannot be read: {e.strerror}")]) from e
+    return parse(raw, str(path), problems)
+
+
+def parse(raw: bytes, name: str, problems: list[Problem]) -> Tree:
+    """As `read`, of a file called `name` that was read already (as far as one byte more than `MOST_BYTES`)."""
+    text = _text(raw, name)
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -124,14 +133,8 @@ def read(path: Path, problems: list[Problem]) -> Tree:
     return tree
 
 
-def _text(path: Path) -> str:
-    name = str(path)
-    try:
-        with path.open("rb") as f:
-            raw = f.read(_MOST_BYTES + 1)
-    except OSError as e:
-        raise ConfigError([Problem(name, None, "", f"cannot be read: {e.strerror}")]) from e
-    if len(raw) > _MOST_BYTES:
+def _text(raw: bytes, name: str) -> str:
+    if len(raw) > MOST_BYTES:
         raise ConfigError([Problem(name, None, "", "is larger than 4 MiB: this is no configuration")])
     try:
         return raw.decode("utf-8-sig")

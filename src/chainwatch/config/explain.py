@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from chainwatch.config import shape
 from chainwatch.config.document import Problem, Tree
+from chainwatch.config.models import Config
 
 _SECRET = frozenset({"alerts", "web", "database"})
 """Where somebody may have pasted a secret: values from there are not repeated."""
@@ -38,8 +39,8 @@ _EXPECTED = {
 _LIMITS = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most"}
 
 
-def explained(error: ValidationError, tree: Tree) -> list[Problem]:
-    """The problems behind a ValidationError of the configuration that `tree` holds, each once.
+def explained(error: ValidationError, tree: Tree, top: type[BaseModel] = Config) -> list[Problem]:
+    """The problems behind a ValidationError of the configuration (a `top`) that `tree` holds, each once.
 
     A mistake in `defaults` or in a sweep is one mistake, however many chains it reaches.
     """
@@ -47,7 +48,7 @@ def explained(error: ValidationError, tree: Tree) -> list[Problem]:
     for item in error.errors(include_url=False):
         path = tuple(item["loc"])
         spot = tree.at(path)
-        key, message = spot.key, _message(dict(item), path, spot)
+        key, message = spot.key, _message(dict(item), path, spot, top)
         if item["type"] == "missing":
             key = f"{key}.{path[-1]}" if key else str(path[-1])
         said = found.setdefault((spot.file, spot.line, key), [])
@@ -57,10 +58,10 @@ def explained(error: ValidationError, tree: Tree) -> list[Problem]:
     return sorted(problems, key=lambda p: (p.file, p.line or 0, p.key))
 
 
-def _message(item: dict[str, Any], path: tuple[Any, ...], spot: Tree) -> str:
+def _message(item: dict[str, Any], path: tuple[Any, ...], spot: Tree, top: type[BaseModel]) -> str:
     kind, context = item["type"], item.get("ctx") or {}
     if kind == "extra_forbidden":
-        return unknown_key(str(path[-1]), path[:-1])
+        return unknown_key(str(path[-1]), path[:-1], top)
     if kind == "missing":
         return "is required"
     if kind == "value_error":
@@ -82,13 +83,13 @@ def _message(item: dict[str, Any], path: tuple[Any, ...], spot: Tree) -> str:
     return f"{expected}, not {value}" if value else expected
 
 
-def unknown_key(key: str, path: tuple[Any, ...]) -> str:
+def unknown_key(key: str, path: tuple[Any, ...], top: type[BaseModel] = Config) -> str:
     """What to say of a key that does not exist at this path: the nearest one there, or where a key of that name is."""
-    known = shape.keys(shape.at(path))
+    known = shape.keys(shape.at(path, top))
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     if near:
         return f"is not a known key; did you mean `{near[0]}`?"
-    elsewhere = list(shape.places(key))
+    elsewhere = list(shape.places(key, top))
     inside = [p for p in elsewhere if _under(p, path)]
     if inside or elsewhere:
         best = min(inside or elsewhere, key=len)

@@ -12,9 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import Field, ValidationError
 
+from chainwatch.config.document import MOST_BYTES, ConfigError, Problem, parse
+from chainwatch.config.explain import explained
 from chainwatch.config.models import Chain, Config
 from chainwatch.config.section import Section
 from chainwatch.config.values import Duration, show_duration
@@ -74,12 +75,25 @@ def load_site(path: Path = SITE_FILE, *, owner: int = 0) -> Site:
         found = os.fstat(file.fileno())
         if found.st_uid != owner or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise SiteError(f"{path} must belong to root and be writable by nobody else, or its limits mean nothing")
-        try:
-            return Site.model_validate(yaml.safe_load(file.read(1_000_000)) or {})
-        except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
-            first = error.errors()[0] if isinstance(error, ValidationError) else None
-            where = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else "it is no valid YAML"
-            raise SiteError(f"the site's limits in {path} are wrong ({where}): ask whoever runs the cluster") from None
+        raw = file.read(MOST_BYTES + 1)
+    try:
+        return _parsed(raw, str(path))
+    except ConfigError as error:
+        said = "; ".join(str(problem) for problem in error.problems)
+        raise SiteError(f"the site's limits are wrong: {said}; ask whoever runs the cluster") from None
+
+
+def _parsed(raw: bytes, name: str) -> Site:
+    """Raises ConfigError with all problems, each with its line."""
+    problems: list[Problem] = []
+    tree = parse(raw, name, problems)
+    try:
+        site = Site.model_validate(tree.plain())
+    except ValidationError as error:
+        problems += explained(error, tree, Site)
+    if problems:
+        raise ConfigError(sorted(dict.fromkeys(problems), key=lambda p: (p.line or 0, p.key)))
+    return site
 
 
 def pause_reason(path: Path = PAUSE_FILE) -> str:

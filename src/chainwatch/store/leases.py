@@ -77,6 +77,11 @@ class Leases(Database):
         except LeaseLost:
             pass
 
+    def at_work(self, now: datetime) -> str:
+        """The daemon that looks after this state: `host:pid` of a lease that has not run out; empty if there is none."""
+        with self._reading() as connection:
+            return owner_at_work(connection, now)
+
     def lease(self) -> Lease | None:
         """Who has the lease (perhaps no longer: compare `until`); None when it was given back or never taken."""
         with self._reading() as connection:

@@ -15,6 +15,10 @@ RELEASED = "released"
 """Fact of a chain that was taken out of the configuration."""
 
 
+LAST_PASS = "last pass of run --once"
+"""What the store remembers it under: a timer's passes hold no lease between them."""
+
+
 class Origin(StrEnum):
     """How a chain came to be known."""
 

@@ -27,7 +27,7 @@ from chainwatch.model.job import Source
 from chainwatch.model.pulse import Board, Pulse
 from chainwatch.slurm.backend import Backend, NoInformation
 from chainwatch.store import Store, open_store
-from chainwatch.store.records import Lease
+from chainwatch.store.records import LAST_PASS, Lease
 from chainwatch.supervisor import reloading
 from chainwatch.supervisor.clusters import backends, remember
 from chainwatch.supervisor.house import House
@@ -161,6 +161,7 @@ class Daemon:
         if self.flags.once:
             try:
                 supervisor.tick()
+                house.store.remember(LAST_PASS, self._clock.now().isoformat())
                 self._turned(supervisor, pulsing)
                 with self._outside.acting():
                     self._deliver_once(timedelta(seconds=30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -83,7 +84,7 @@ def judge(
         suspects=tuple(_fact(record, "suspects", job) or ()),
         first_seen_step=attempt.step_before,
         chain_user=house.user,
-        user_uid=house.uid,
+        user_uid=_uid(house, job.user),
     )
     verdict = diagnose(evidence)
     if Source.ACCOUNTING not in snapshot.answered and not end.complete:
@@ -130,6 +131,16 @@ def _fact(record: ChainRecord, name: str, job: Job) -> Any:
     """What the record's fact says of this attempt."""
     by_attempt = record.facts.get(name)
     return by_attempt.get(str(job.attempt)) if isinstance(by_attempt, dict) else None
+
+
+def _uid(house: House, user: str) -> int | None:
+    """Of the job's user: a chain may have adopted somebody else's job."""
+    if user in {"", house.user}:
+        return house.uid
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return None
 
 
 def _closed(state: JobState) -> JobState:
