@@ -38,10 +38,11 @@ def fill(client: Client, cluster: str, settings: Settings) -> None:
 
     sacctmgr("add", "cluster", cluster)
     preemptable = {qos: mode for qos, mode in QOS.items() if mode is not None}
-    sacctmgr("add", "qos", ",".join(preemptable))
-    for qos, mode in preemptable.items():
-        sacctmgr("modify", "qos", qos, "set", "priority=1", f"preemptmode={mode}", f"gracetime={settings.grace}")
-    sacctmgr("modify", "qos", "normal", "set", "priority=100", f"preempt={','.join(preemptable)}")
+    if not settings.beside:  # a neighbour's are everybody's
+        sacctmgr("add", "qos", ",".join(preemptable))
+        for qos, mode in preemptable.items():
+            sacctmgr("modify", "qos", qos, "set", "priority=1", f"preemptmode={mode}", f"gracetime={settings.grace}")
+        sacctmgr("modify", "qos", "normal", "set", "priority=100", f"preempt={','.join(preemptable)}")
     # Set at the cluster's root, and so inherited by every account and user that a test adds.
     sacctmgr("modify", "cluster", cluster, "set", f"qos={','.join(QOS)}", "defaultqos=normal")
     sacctmgr("add", "account", "lab", f"cluster={cluster}", "description=lab", "organization=lab")

@@ -50,7 +50,9 @@ class PrivateCluster(Client):
         self.layout = layout
         self.ports = ports
         self.nodes = node_names(settings)
-        without = () if settings.accounting else ("mariadb", "slurmdbd")
+        without = set() if settings.accounting else {"mariadb", "slurmdbd"}
+        if settings.beside:
+            without = {"munged", "mariadb", "slurmdbd"}
         daemons = describe_daemons(layout, self.nodes, self.env)
         self._daemons = {daemon.name: daemon for daemon in daemons if daemon.name not in without}
         self._guard: subprocess.Popen[bytes] | None = None
@@ -80,12 +82,15 @@ class PrivateCluster(Client):
             raise ClusterError(f"{', '.join(missing)} not {where}")
         root = root.resolve()
         sockets = root / "run" if len(str(root)) < 70 else Path(tempfile.mkdtemp(prefix="chainwatch-run-"))
-        layout = Layout(root, sockets)
+        neighbour = cls.attach(Path(settings.beside)) if settings.beside else None
+        layout = Layout(root, sockets, neighbour.layout.munge_socket if neighbour else None)
         earlier = _recall(root)
         if earlier is not None and earlier.running():
             raise ClusterError(f"a cluster already runs in {root}: end it first (python -m dev.cluster down {root})")
         reservation = PortReservation()
         slurmctld, slurmdbd, *slurmd = reservation.take(2 + settings.nodes)
+        if neighbour is not None:
+            slurmdbd = neighbour.ports.slurmdbd
         name = earlier.name if earlier is not None else f"cw{secrets.token_hex(4)}"
         cluster = cls(root, name, settings, layout, Ports(slurmctld, slurmdbd, tuple(slurmd)))
         try:
@@ -226,6 +231,7 @@ class PrivateCluster(Client):
         record = {
             "name": self.name,
             "sockets": str(self.layout.sockets),
+            "munge": str(self.layout.munge_socket),
             "settings": asdict(self.settings),
             "ports": asdict(self.ports),
         }
@@ -233,14 +239,17 @@ class PrivateCluster(Client):
 
     def _start_all(self, say: Callable[[str], None]) -> None:
         say(f"booting a private Slurm in {self.root}")
-        self._daemons["munged"].start()
-        if self.settings.accounting:
+        if "munged" in self._daemons:
+            self._daemons["munged"].start()
+        if "mariadb" in self._daemons:
             install_database(self, self.layout)
             self.start_daemon("mariadb")
-        self._await_daemon(self._daemons["munged"])
-        if self.settings.accounting:
+        if "munged" in self._daemons:
+            self._await_daemon(self._daemons["munged"])
+        if "slurmdbd" in self._daemons:
             create_database(self, self.layout)
             self.start_daemon("slurmdbd")
+        if self.settings.accounting:
             fill(self, self.name, self.settings)
         self.start_daemon("slurmctld")
         for node in self.nodes:
@@ -281,12 +290,13 @@ def _recall(root: Path) -> PrivateCluster | None:
         record = json.loads((root / "cluster.json").read_text())
     except FileNotFoundError:
         return None
-    ports = record["ports"]
+    ports, settings = record["ports"], Settings(**record["settings"])
+    munge = Path(record["munge"]) if settings.beside else None
     return PrivateCluster(
         root,
         record["name"],
-        Settings(**record["settings"]),
-        Layout(root, Path(record["sockets"])),
+        settings,
+        Layout(root, Path(record["sockets"]), munge),
         Ports(ports["slurmctld"], ports["slurmdbd"], tuple(ports["slurmd"])),
     )
 

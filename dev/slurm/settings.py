@@ -31,6 +31,9 @@ class Settings:
     slurmd_timeout: int = 12
     requeue_delay: int = 5
     """A requeued job is not started before its credential is stale; 120 s where nobody sets cred_expire."""
+    beside: str = ""
+    """Directory of another running private cluster: its munge and its slurmdbd are this one's too, so that each is
+    reached from the other by --clusters (-M)."""
     accounting: bool = True
     """False: no database and no slurmdbd, and so no QOS and no preemption."""
     store_comment: bool = False
@@ -61,6 +64,8 @@ class Layout:
     root: Path
     sockets: Path
     """Directory of the Unix sockets: `root/run`, or a short one where that would pass a socket path's 107 bytes."""
+    other_munge: Path | None = None
+    """The socket of another cluster's munge, in place of one of its own."""
 
     @property
     def conf(self) -> Path:
@@ -110,7 +115,7 @@ class Layout:
 
     @property
     def munge_socket(self) -> Path:
-        return self.sockets / "munge.sock"
+        return self.other_munge or self.sockets / "munge.sock"
 
     @property
     def database_socket(self) -> Path:

@@ -28,6 +28,48 @@ def bare(cluster: PrivateCluster, tmp_path_factory: pytest.TempPathFactory) -> I
         yield booted
 
 
+@pytest.fixture
+def federated(
+    slurm_installed: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[PrivateCluster, PrivateCluster]]:
+    """Two clusters of one federation with one accounting, reached from each other by --clusters."""
+    roots = [tmp_path_factory.mktemp(name) for name in ("origin", "sibling")]
+    with (
+        PrivateCluster.boot(roots[0], nodes=1, node_prefix="a") as origin,
+        PrivateCluster.boot(roots[1], nodes=1, node_prefix="b", beside=str(origin.root)) as sibling,
+    ):
+        origin.run("sacctmgr", "-i", "add", "federation", "fed", f"clusters={origin.name},{sibling.name}")
+        for one in (origin, sibling):
+            one.until(lambda one=one: "Synced:Yes" in one.run("scontrol", "show", "federation").stdout, 60, "federated")  # type: ignore[misc]
+        yield origin, sibling
+
+
+def test_a_chain_follows_its_job_to_the_cluster_of_the_federation_that_started_it(
+    federated: tuple[PrivateCluster, PrivateCluster], tmp_path: Path
+) -> None:
+    origin, sibling = federated
+    stand, name = Stand(origin, tmp_path), f"run-{uuid.uuid4().hex[:8]}"
+    slurm = Slurm.model_validate({"conf": str(origin.conf), "clusters": [sibling.name]})
+    stand.others = backends(Config(slurm=slurm))
+    busy = origin.sbatch("sleep 600", "--exclusive", f"--clusters={origin.name}")
+    origin.wait(busy, "RUNNING")
+    stand.behave(f"sleep 3; {NCCL}")
+    stand.chain(name)
+    stand.submit(name)
+    stand.until(lambda: stand.judged(name), "the first job has failed on the other cluster", 120)
+    stand.behave(DONE)
+    stand.until(lambda: stand.is_(name, ChainState.DONE), "the chain is done", 120)
+    attempts = stand.attempts(name)
+    assert [attempt.job.cluster for attempt in attempts] == [sibling.name] * 2
+    assert attempts[0].verdict is not None
+    assert attempts[0].verdict.cause is Cause.NETWORK_FABRIC
+    assert stand.record(name).cluster == sibling.name
+    rows = origin.run("sacct", "-nXP", "--allclusters", f"--name={name}", "-o", "JobIDRaw", "-S", "now-1hour").stdout
+    assert len(set(rows.split())) == 2, "nothing was submitted beside a sibling"
+    assert any("was started by" in sentence for sentence in stand.sentences)
+    stand.store.close()
+
+
 def test_chains_on_two_clusters_live_in_one_daemon_and_the_one_without_accounting_says_what_is_weaker(
     cluster: PrivateCluster, bare: PrivateCluster, tmp_path: Path
 ) -> None:

@@ -105,6 +105,25 @@ class Attempts(Database):
             )
             return stored
 
+    def move_attempt(self, chain: str, known: AttemptId, attempt: Attempt) -> None:
+        """Write down that an attempt is another job than it was known as: its sibling on another cluster."""
+        identity = attempt.job.attempt
+        self._kept()[1].pop(chain, None)
+        with self._writing() as connection:
+            chain_id = self._chain_id(connection, chain)
+            changed = connection.execute(
+                update(_A)
+                .where(_A.c.chain_id == chain_id, _identity(known))
+                .values(
+                    cluster=identity.cluster,
+                    job_id=identity.job_id,
+                    submitted=identity.submitted,
+                    document=encode(Attempt, attempt),
+                )
+            )
+            if not changed.rowcount:
+                raise StoreError(f"{chain} has no attempt {known}")
+
     @staticmethod
     def _number(connection: Connection, chain_id: int, chain: str, attempt: Attempt) -> int:
         if attempt.number < 1:

@@ -17,6 +17,7 @@ from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor import ends, history, judging, warning, watching
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.closing import STEPS_BOUND, Closing
+from chainwatch.supervisor.federation import Federation
 from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.scene import Scene
 
@@ -36,6 +37,7 @@ class Ending:
         self.acting = acting
         self.traces = acting.traces
         self._closing = closing
+        self._federation = Federation(acting)
 
     def nobody_runs(self, record: ChainRecord, now: datetime) -> ChainRecord:
         """What was measured of the attempt that ran is over; the pace that was learned stays."""
@@ -118,7 +120,8 @@ class Ending:
         if isinstance(end, ends.Alive):
             return self.traces.state(record, record.state, record.sentence, now)
         if isinstance(end, ends.Unknown):
-            return self._vanished(record, attempt, end, scene, now)
+            moved = self._federation.follow(record, attempt) if end.elsewhere else None
+            return moved or self._vanished(record, attempt, end, scene, now)
         record, waited = self._closing.since_ended(record, attempt, now)
         words = f"job {attempt.job.shown_id} ended ({end.job.raw_state or end.job.state})"
         if not end.complete and scene.accounting and waited < STEPS_BOUND:
