@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,21 @@ def test_the_job_side_is_told_where_the_checkpoints_are_and_nothing_stale() -> N
     where = {"directory": "ckpt", "format": "deepspeed"}
     made = dict(compose(chain(checkpoints=where), order()).environment)
     assert (made["CHAINWATCH_CHECKPOINTS"], made["CHAINWATCH_FORMAT"]) == ("/run/ckpt", "deepspeed")
-    own = {"directory": "ckpt", "format": "custom", "custom": {"files": [{"glob": "*"}]}}
-    assert "CHAINWATCH_CHECKPOINTS" not in dict(compose(chain(checkpoints=own), order()).environment)
+
+
+def test_the_job_side_is_told_the_users_own_rule_and_the_paths_in_the_container() -> None:
+    rule = {"checkpoint": "step_{step}", "files": [{"glob": "*.bin"}]}
+    own = {"directory": "ckpt", "format": "custom", "custom": rule, "paths": {"/run": "/data"}}
+    made = dict(compose(chain(checkpoints=own), order()).environment)
+    assert (made["CHAINWATCH_CHECKPOINTS"], made["CHAINWATCH_FORMAT"]) == ("/run/ckpt", "custom")
+    assert json.loads(made["CHAINWATCH_RULE"]) == rule
+    assert json.loads(made["CHAINWATCH_PATHS"]) == {"/run": "/data"}
+
+
+def test_a_checkpoint_is_handed_over_as_the_container_sees_it() -> None:
+    where = {"directory": "ckpt", "hand_over": "variable", "paths": {"/run": "/data"}}
+    made = compose(chain(checkpoints=where, sbatch=("--no-requeue",)), order())
+    assert dict(made.environment)["CHAINWATCH_RESUME_FROM"] == "/data/step_20"
 
 
 @pytest.mark.parametrize(

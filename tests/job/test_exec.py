@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -118,6 +120,32 @@ def _ready(process: subprocess.Popen[str]) -> None:
     assert process.stdout.readline() == "ready\n"
 
 
+def test_the_users_own_rule_judges_what_no_format_knows(task: Task) -> None:
+    """The rule comes with the job's environment, as chainwatch hands it over, or by an option."""
+    for step, shards in ((10, 2), (20, 1)):
+        (task.run / f"step_{step}").mkdir(parents=True)
+        for shard in range(shards):
+            (task.run / f"step_{step}" / f"model-{shard}.bin").write_text("weights")
+    rule = json.dumps({"checkpoint": "step_{step}", "files": [{"glob": "model-*.bin", "count": 2}]})
+    told = {"CHAINWATCH_CHECKPOINTS": str(task.run), "CHAINWATCH_FORMAT": "custom", "CHAINWATCH_RULE": rule}
+    done = task.exec("sh", "-c", "echo $CHAINWATCH_RESUME_FROM", **told)
+    assert done.stdout.strip() == str(task.run / "step_10"), done.stderr
+    (task.home / "rule.json").write_text(rule)
+    done = task.exec("--checkpoints", "run", "--rule", "rule.json", "sh", "-c", "echo $CHAINWATCH_RESUME_STEP")
+    assert done.stdout.strip() == "10", done.stderr
+    del told["CHAINWATCH_RULE"]
+    done = task.exec("true", **told)
+    assert (done.returncode, done.stderr.count("\n"), "--rule" in done.stderr) == (2, 1, True)
+
+
+def test_the_configured_paths_of_a_container_are_handed_over_without_an_option(task: Task) -> None:
+    good = checkpoint(task.run, 10)
+    told = {"CHAINWATCH_CHECKPOINTS": str(task.run), "CHAINWATCH_PATHS": json.dumps({str(task.home): "/data"})}
+    done = task.exec("sh", "-c", 'echo "$CHAINWATCH_RESUME_FROM"; cat ${CHAINWATCH_RESUME_FILE#/data/}', **told)
+    assert done.stdout.splitlines() == [f"/data/run/{good.name}"] * 2, done.stderr
+    assert task.exec("true", CHAINWATCH_PATHS="[").returncode == 2
+
+
 def test_a_signal_for_the_wrapper_alone_is_passed_on(task: Task) -> None:
     process = task.start("python3", "-c", COUNTER)
     _ready(process)
@@ -195,6 +223,22 @@ def test_a_gpu_with_ecc_errors_is_named(task: Task) -> None:
     assert "GPU 1 has 3 uncorrected ECC errors" in task.exec("--need-gpus", "2", "true").stderr
     tool.write_text("#!/bin/sh\nprintf '0, 0\\n1, 0\\n'\n")
     assert task.exec("--need-gpus", "2", "true").returncode == 0
+
+
+def test_a_node_says_how_far_its_task_is_and_how_its_gpus_are(task: Task) -> None:
+    tool = task.home / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\nprintf '0, 0, 71, 0x0000000000000004, 8, 16\\n1, [N/A], 64, Not Active, 16, 16\\n'\n")
+    tool.chmod(0o755)
+    task.environment["PATH"] = f"{tool.parent}:{task.environment['PATH']}"
+    program = "from chainwatch.job import heartbeat; heartbeat(step=12); import time; time.sleep(1)"
+    task.exec("--heartbeat", "0.2", sys.executable, "-c", program)
+    (said,) = task.files("node-")
+    assert (said["node"], said["step"], said["phase"], said["gpu_count"]) == ("n01", 12, "training", 2)
+    assert said["gpus"][0] == {
+        "index": 0, "ecc": 0, "temperature": 71, "throttle": "0x0000000000000004", "pcie_width": 8, "pcie_width_max": 16
+    }  # fmt: skip
+    assert "ecc" not in said["gpus"][1], "what a card does not have is left out"
 
 
 def test_a_full_disk_is_nobodys_node(task: Task) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from chainwatch.actions import options as sbatch
 from chainwatch.actions.tag import Tag, join
 from chainwatch.config.models import Chain, HandOver
+from chainwatch.job.choose import mapped
 from chainwatch.model.chain import FromCheckpoint, FromScratch, Resume
 from chainwatch.slurm.backend import Submission
 
@@ -18,6 +20,8 @@ AVOID = "CHAINWATCH_AVOID"
 CHAIN = "CHAINWATCH_CHAIN"
 CHECKPOINTS = "CHAINWATCH_CHECKPOINTS"
 FORMAT = "CHAINWATCH_FORMAT"
+RULE = "CHAINWATCH_RULE"
+PATHS = "CHAINWATCH_PATHS"
 JOB_FILES = "CHAINWATCH_DIR"
 STATE = "CHAINWATCH_STATE"
 FROM_SCRATCH = "CHAINWATCH_FROM_SCRATCH"
@@ -80,7 +84,7 @@ def compose(settings: Chain, order: Order) -> Submission:
     ours = {CHAIN: order.tag.chain, RESUME_FILE: order.resume_file}
     ours |= {STATE: order.state} if order.state else {}
     ours |= for_job_side(settings, order.directory)
-    for stale in (AVOID, CHECKPOINTS, FORMAT, FROM_SCRATCH):
+    for stale in (AVOID, CHECKPOINTS, FORMAT, RULE, PATHS, FROM_SCRATCH):
         environment.pop(stale, None)
     if order.avoid:
         ours[AVOID] = ":".join(order.avoid)
@@ -91,7 +95,7 @@ def compose(settings: Chain, order: Order) -> Submission:
     args = list(settings.args)
     where = settings.checkpoints
     if where is not None:
-        path = order.resume.checkpoint.path if isinstance(order.resume, FromCheckpoint) else ""
+        path = handed_over(settings, resume_path(order.resume)) or ""
         if where.hand_over is HandOver.VARIABLE:
             environment.pop(where.variable, None)
             if path:
@@ -112,11 +116,16 @@ def compose(settings: Chain, order: Order) -> Submission:
 def for_job_side(settings: Chain, directory: str) -> dict[str, str]:
     """What `chainwatch exec` needs to know without being told on its command line."""
     told = {JOB_FILES: os.path.join(directory, ".chainwatch")}
-    if settings.checkpoints is not None and settings.checkpoints.format != "custom":  # whose rule only we know
-        told[CHECKPOINTS] = os.path.join(directory, settings.checkpoints.directory)
-        told[FROM_SCRATCH] = settings.checkpoints.from_scratch
-        if settings.checkpoints.format != "auto":
-            told[FORMAT] = settings.checkpoints.format
+    where = settings.checkpoints
+    if where is not None:
+        told[CHECKPOINTS] = os.path.join(directory, where.directory)
+        told[FROM_SCRATCH] = where.from_scratch
+        if where.format != "auto":
+            told[FORMAT] = where.format
+        if where.custom is not None:
+            told[RULE] = json.dumps(where.custom)
+        if where.paths:
+            told[PATHS] = json.dumps(where.paths)
     return told
 
 
@@ -140,8 +149,13 @@ def digest(script: bytes) -> str:
 
 
 def resume_path(resume: Resume) -> str | None:
-    """The path handed over, None for a start from scratch."""
+    """The checkpoint's path on the host, None for a start from scratch."""
     return None if isinstance(resume, FromScratch) else resume.checkpoint.path
+
+
+def handed_over(settings: Chain, path: str | None) -> str | None:
+    """The path as the program sees it, inside its container where it runs in one."""
+    return path if path is None or settings.checkpoints is None else mapped(path, settings.checkpoints.paths)
 
 
 def _effective(script: tuple[sbatch.Option, ...], given: tuple[sbatch.Option, ...], name: str) -> str | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from chainwatch.config.section import Section
 from chainwatch.config.values import Duration, ExpandedPath, Options
@@ -65,6 +65,8 @@ class Checkpoints(Section):
     """Name of the environment variable for `hand_over: variable`."""
     argument: str = "--resume={path}"
     """Template of the argument for `hand_over: argument`; `{path}` and `{step}` are filled in."""
+    paths: dict[str, str] = Field(default_factory=dict)
+    """Directories as the program in its container sees them (`/scratch: /data`): what is handed over is written so."""
     settle: Duration = timedelta(minutes=2)
     """A checkpoint without a living writer that did not change for this long is incomplete, no longer in progress."""
     read_deadline: Duration = timedelta(minutes=2)
@@ -75,3 +77,11 @@ class Checkpoints(Section):
     """Digests of new intact checkpoints, kept in the state directory, to see later bit rot: `true`, or how."""
     custom: dict[str, Any] | None = None
     """The rule of `format: custom`: files that must exist (glob, count, minimal size), JSON key equal to the step."""
+
+    @field_validator("paths")
+    @classmethod
+    def _absolute(cls, value: dict[str, str]) -> dict[str, str]:
+        for host, inside in value.items():
+            if not host.startswith("/") or not inside.startswith("/"):
+                raise ValueError(f"both must be absolute paths, on the host and in the container, not {host}: {inside}")
+        return value

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from chainwatch.job.once import once
 from chainwatch.job.place import Task
 
+if TYPE_CHECKING:
+    from chainwatch.checkpoints.formats.custom import Rule
+
 FROM, STEP, FILE = "CHAINWATCH_RESUME_FROM", "CHAINWATCH_RESUME_STEP", "CHAINWATCH_RESUME_FILE"
 CHECKPOINTS, FORMAT, AVOID = "CHAINWATCH_CHECKPOINTS", "CHAINWATCH_FORMAT", "CHAINWATCH_AVOID"
+RULE, PATHS = "CHAINWATCH_RULE", "CHAINWATCH_PATHS"
 CHOSEN = "CHAINWATCH_CHOSEN"
 """Set for what runs below: the choice of this job is made, and a nested call keeps it. It names the job, since a script
 that submits its own successor hands its whole environment on."""
@@ -27,13 +31,20 @@ class Choice(NamedTuple):
     """Why the command must not start: checkpoints exist and none is intact, or they cannot be read."""
 
 
-def look(directory: str, format: Optional[str] = None, avoid: Sequence[str] = ()) -> Choice:
-    """The newest intact checkpoint under `directory`, those to avoid left out."""
+def look(directory: str, format: Optional[str] = None, avoid: Sequence[str] = (), rule: str = "") -> Choice:
+    """The newest intact checkpoint under `directory`, those to avoid left out. `rule`: of the format custom, as JSON or a
+    file with it. Raises ValueError."""
     from chainwatch.checkpoints.verify import Options, check_format, search
 
-    check_format(format)
+    custom = _rule(rule) if rule else None
+    if custom is not None:
+        format = "custom"
+    elif format == "custom":
+        raise ValueError("the format custom needs --rule FILE: which files a checkpoint must have")
+    else:
+        check_format(format)
     try:
-        found, passed = search(directory, Options(format=format, avoid=frozenset(avoid)))
+        found, passed = search(directory, Options(format=format, avoid=frozenset(avoid), custom=custom))
     except FileNotFoundError:
         return Choice("", said=("no checkpoint under %s yet: a fresh start" % directory,))
     except OSError as error:
@@ -54,11 +65,21 @@ def look(directory: str, format: Optional[str] = None, avoid: Sequence[str] = ()
     return Choice("", said=("no checkpoint under %s yet: a fresh start" % directory,))
 
 
-def chosen(directory: str, task: Task, run: str, format: Optional[str], avoid: Sequence[str]) -> Choice:
-    """As `look`, once for all tasks of a step. In the batch script each call looks anew. Raises NoAnswer, OSError."""
+def _rule(given: str) -> "Rule":
+    from chainwatch.checkpoints.formats.custom import Rule
+
+    try:
+        return Rule.read(given)
+    except OSError as error:
+        raise ValueError("%s cannot be read: %s" % (given, error.strerror or error)) from None
+
+
+def chosen(directory: str, task: Task, run: str, format: Optional[str], avoid: Sequence[str], rule: str = "") -> Choice:
+    """As `look`, once for all tasks of a step. In the batch script each call looks anew. Raises NoAnswer, OSError,
+    ValueError."""
     if not task.step:
-        return look(run, format, avoid)
-    answer = once(directory, "choice-%s" % task.step, lambda: _plain(look(run, format, avoid)))
+        return look(run, format, avoid, rule)
+    answer = once(directory, "choice-%s" % task.step, lambda: _plain(look(run, format, avoid, rule)))
     step = answer.get("step")
     return Choice(
         str(answer.get("path", "")),

@@ -14,6 +14,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from chainwatch.job import beat, choose, records
+from chainwatch.job.node import NodeFacts
 from chainwatch.job.once import NoAnswer, once
 from chainwatch.job.place import directory_of, task_of, write_json
 from chainwatch.job.preflight import REFUSED, Refusal, Wanted, check
@@ -39,6 +40,7 @@ in a shell.
 
   --checkpoints DIR      run directory of the checkpoints (default $CHAINWATCH_CHECKPOINTS; neither: nothing is picked)
   --format NAME          judge only checkpoints of that format
+  --rule FILE            YAML or JSON of your own rule for checkpoints of no known format
   --from-scratch         start fresh where checkpoints exist and none is intact
   --map HOST=CONTAINER   the program sees the host's directory there; may be given several times
   --preflight COMMAND    shell command that must exit 0 on each node before COMMAND starts
@@ -51,6 +53,7 @@ in a shell.
 _VALUES = (
     "--checkpoints",
     "--format",
+    "--rule",
     "--map",
     "--preflight",
     "--need-path",
@@ -70,6 +73,7 @@ class Order(NamedTuple):
     command: List[str]
     checkpoints: str = ""
     format: Optional[str] = None
+    rule: str = ""
     from_scratch: bool = False
     paths: Tuple[Tuple[str, str], ...] = ()
     wanted: Wanted = Wanted()
@@ -124,8 +128,9 @@ class Run:
         elif self.order.checkpoints:
             try:
                 choice = choose.chosen(
-                    self.directory, self.task, self.order.checkpoints, self.order.format, choose.avoided(environment)
-                )
+                    self.directory, self.task, self.order.checkpoints, self.order.format, choose.avoided(environment),
+                    self.order.rule,
+                )  # fmt: skip
             except ValueError as error:
                 say("%s (see chainwatch exec --help)" % error)
                 return USAGE
@@ -170,9 +175,8 @@ class Run:
         heart = None
         if self.order.heartbeat and self.task.leads_node:
             path = os.path.join(self.directory, "node-%s-%s.json" % (self.task.step or "batch", self.task.node))
-            heart = beat.NodeBeat(
-                path, lambda: {"node": self.task.node, "slurm_step": self.task.step}, self.order.heartbeat
-            )
+            facts = NodeFacts(self.task.node, self.task.step, name, environment)
+            heart = beat.NodeBeat(path, facts, self.order.heartbeat)
         try:
             ended = stand_in(self.order.command, environment, self._noted, heart.start if heart else _nothing)
         except OSError as error:
@@ -253,13 +257,18 @@ def _parse(arguments: Sequence[str]) -> Order:
             given[name].append(value if equals else rest.pop(0))
     if not rest:
         raise _Usage("exec needs a command")
+    format = given["--format"][-1] if given["--format"] else os.environ.get(choose.FORMAT) or None
+    rule = (given["--rule"] or [os.environ.get(choose.RULE, "") if format == "custom" else ""])[-1]
+    if given["--rule"] and given["--format"] and format != "custom":
+        raise _Usage("--rule is for the format custom, not for %s" % format)
     run = (given["--checkpoints"] or [os.environ.get(choose.CHECKPOINTS, "")])[-1]
     return Order(
         command=rest,
         checkpoints=os.path.abspath(run) if run else "",
-        format=given["--format"][-1] if given["--format"] else os.environ.get(choose.FORMAT) or None,
+        format=format,
+        rule=rule,
         from_scratch=scratch or os.environ.get("CHAINWATCH_FROM_SCRATCH") == "if_none_intact",
-        paths=tuple(_pair(each) for each in given["--map"]),
+        paths=(*_paths(os.environ.get(choose.PATHS, "")), *(_pair(each) for each in given["--map"])),
         wanted=Wanted(
             command=(given["--preflight"] or [""])[-1],
             free=int(_number("--need-free", given) * 1e9),
@@ -268,6 +277,19 @@ def _parse(arguments: Sequence[str]) -> Order:
         ),
         heartbeat=_number("--heartbeat", given, 30.0),
     )
+
+
+def _paths(text: str) -> List[Tuple[str, str]]:
+    """The configuration's `paths`, as chainwatch hands them to the job."""
+    import json
+
+    try:
+        given = json.loads(text) if text else {}
+    except ValueError:
+        raise _Usage("%s is no JSON" % choose.PATHS) from None
+    if not isinstance(given, dict):
+        raise _Usage("%s is no JSON object" % choose.PATHS)
+    return [(str(host), str(inside)) for host, inside in given.items()]
 
 
 def _pair(text: str) -> Tuple[str, str]:

@@ -66,7 +66,7 @@ class SettingRight:
         if resume is None:
             return ""
         path = compose.resume_path(resume)
-        resume_file.write(resume_file.path_of(self.house.state, record.name), path)
+        resume_file.write(resume_file.path_of(self.house.state, record.name), compose.handed_over(settings, path))
         if not changes or not isinstance(resume, FromCheckpoint):
             return ""
         if any(move.chain == record.name for move in self.house.store.moves(state="planned")):

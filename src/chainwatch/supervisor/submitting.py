@@ -111,7 +111,7 @@ class Submitting:
             return self.traces.rest(record, prepared, last, now)
         digest, resume = prepared.digest, compose.resume_path(decision.resume)
         edited = bool(record.script_digest) and digest != record.script_digest
-        resume_file.write(resume_file.path_of(self.house.state, record.name), resume)
+        resume_file.write(resume_file.path_of(self.house.state, record.name), compose.handed_over(settings, resume))
         sentence = f"resubmits: {decision.why}" if last else f"submits the first job: {decision.why}"
         with store.transaction(self.house.lease):
             if self.house.lease is None and any(i.status is IntentStatus.DONE for i in store.intents(record.name)):
