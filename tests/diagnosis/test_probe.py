@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from chainwatch.diagnosis.probe import judge, named_by_all
-from chainwatch.model.probe import Finding, Gpu, NodeLook, Odd, ProbeReport, Rank, RankState, StepUsage
+from chainwatch.model.probe import Fault, Finding, Gpu, NodeLook, Odd, ProbeReport, Rank, RankState, StepUsage
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
-RUNS, IDLE, STOPPED, BLOCKED, GONE = RankState
+RUNS, IDLE, STOPPED, TRACED, BLOCKED, GONE = RankState
 
 
 def job(*states: str, nodes: int = 2, spin: float = 1.0, world: int = 0) -> ProbeReport:
-    """A report of ranks spread evenly over nodes: `r` runs, `i` idle, `t` stopped, `d` blocked, `x` gone, `.` missing."""
-    letters = {"r": RUNS, "i": IDLE, "t": STOPPED, "d": BLOCKED, "x": GONE}
+    """A report of ranks spread evenly over nodes, one letter each; `.`: it is not there."""
+    letters = {"r": RUNS, "i": IDLE, "t": STOPPED, "g": TRACED, "d": BLOCKED, "x": GONE}
     word = "".join(states)
     each = len(word) // nodes
     looks = []
@@ -43,7 +43,8 @@ def job(*states: str, nodes: int = 2, spin: float = 1.0, world: int = 0) -> Prob
         ("r.......", Odd.RANK_GONE, ("n1", "n2"), (1, 2, 3, 4, 5, 6, 7), False),  # rank 0 exports the model at the end
         ("rrrrrtrr", Odd.RANK_STOPPED, ("n2",), (5,), True),
         ("itiiiiii", Odd.RANK_STOPPED, ("n1",), (1,), True),
-        ("rrirrrrr", Odd.RANK_IDLE, ("n1",), (2,), True),
+        ("rrirrrrr", Odd.RANK_IDLE, ("n1",), (2,), False),  # it waits for a service that grades samples
+        ("rrrgrrrr", Odd.NONE, (), (), False),  # a person debugs it
         ("rriiiiii", Odd.RANK_BUSY, ("n1",), (0, 1), False),  # two evaluate, or save
         ("riiiiiii", Odd.RANK_BUSY, ("n1",), (0,), False),
         ("drrrrrrr", Odd.RANK_BLOCKED, ("n1",), (0,), False),  # it writes to slow storage
@@ -55,14 +56,6 @@ def test_the_one_that_differs_is_named_and_sure_only_where_no_healthy_run_looks_
     finding = judge(job(ranks), AT)
     assert (finding.odd, finding.nodes, finding.ranks, finding.sure) == (odd, nodes, numbers, sure), finding.sentence
     assert finding.sentence
-
-
-def test_a_rank_that_still_moves_bytes_or_computes_a_little_is_never_surely_odd() -> None:
-    report = job("rrirrrrr")
-    for change in ({"moved": 5000}, {"cpu": 0.01}):
-        ranks = tuple(replace(r, **change) if r.state is IDLE else r for r in report.nodes[0].ranks)  # type: ignore[arg-type]
-        finding = judge(replace(report, nodes=(replace(report.nodes[0], ranks=ranks), report.nodes[1])), AT)
-        assert (finding.odd, finding.sure) == (Odd.RANK_IDLE, False)
 
 
 def test_a_single_process_has_nothing_to_differ_from() -> None:
@@ -78,13 +71,41 @@ def test_the_launcher_and_other_steps_are_not_compared_with_the_ranks() -> None:
     assert judge(replace(report, nodes=(first, report.nodes[1])), AT).odd is Odd.NONE
 
 
-def test_a_gpu_fault_says_more_than_anything_else() -> None:
-    report = job("rrrrrtrr")
-    sick = replace(report.nodes[0], gpus=(Gpu(0, 100, 0), Gpu(3, 100, 2)))
-    finding = judge(replace(report, nodes=(sick, report.nodes[1])), AT)
-    assert (finding.odd, finding.nodes, finding.sure) == (Odd.GPU_FAULT, ("n1",), True)
-    sick = replace(report.nodes[1], faults=("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.",))
-    assert "Xid" in judge(replace(report, nodes=(report.nodes[0], sick)), AT).sentence
+def faulty(text: str, ago: float = 60, **more: object) -> ProbeReport:
+    report = job("rrrrrrrr")
+    sick = replace(report.nodes[1], faults=(Fault(ago, text),), **more)  # type: ignore[arg-type]
+    return replace(report, nodes=(report.nodes[0], sick))
+
+
+@pytest.mark.parametrize(
+    ("text", "ago", "odd", "sure"),
+    [
+        ("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.", 60, Odd.GPU_FAULT, True),
+        ("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.", 1500, Odd.GPU_FAULT, True),
+        (
+            "NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.",
+            90_000,
+            Odd.NONE,
+            False,
+        ),  # it lived on for a day
+        ("NVRM: Xid (PCI:0000:41:00): 13, Graphics Exception: ESR", 60, Odd.NONE, False),  # the program's own fault
+        ("NVRM: Xid (PCI:0000:41:00): 9999, unheard of", 60, Odd.GPU_FAULT, False),
+        ("amdgpu 0000:63:00.0: 1 uncorrectable hardware errors detected in umc block", 60, Odd.GPU_FAULT, True),
+        ("amdgpu 0000:63:00.0: ring comp_1.0.0 timeout", 60, Odd.GPU_FAULT, False),
+    ],
+)
+def test_a_gpu_fault_is_sure_where_it_is_of_the_hardware_and_came_with_the_silence(
+    text: str, ago: float, odd: Odd, sure: bool
+) -> None:
+    finding = judge(faulty(text, ago), AT, timedelta(minutes=20))
+    assert (finding.odd, finding.sure) == (odd, sure)
+    assert finding.nodes == (("n2",) if odd is Odd.GPU_FAULT else ())
+
+
+def test_ecc_errors_are_named_and_may_be_older_than_the_job() -> None:
+    finding = judge(faulty("", gpus=(Gpu(0, 100, 0), Gpu(3, 100, 2))), AT)
+    assert (finding.odd, finding.nodes, finding.sure) == (Odd.GPU_FAULT, ("n2",), False)
+    assert "GPU 3" in finding.sentence
 
 
 def test_gpus_that_a_step_without_gpus_may_not_see_are_no_fault() -> None:

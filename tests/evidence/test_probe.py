@@ -73,6 +73,7 @@ def test_a_compressed_bomb_is_not_unpacked() -> None:
         ({"states": {"D": 1}}, RankState.BLOCKED),
         ({"states": {"D": 1}, "bytes": 1 << 20}, RankState.RUNS),
         ({"states": {"T": 1, "S": 1}, "cpu": 0.5}, RankState.STOPPED),
+        ({"states": {"t": 1}}, RankState.TRACED),
         ({"processes": 0, "states": {"Z": 1}}, RankState.GONE),
     ],
 )

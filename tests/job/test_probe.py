@@ -144,4 +144,6 @@ def test_gpus_are_read_where_a_tool_shows_them(tmp_path: Path, monkeypatch: pyte
         "[  5.1] NVRM: Xid (PCI:0000:41:00): 13, old\n[ 99.5] NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off",
     )
     ticks = os.sysconf("SC_CLK_TCK")
-    assert probe.kernel_faults(50 * ticks) == ["NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off"]
+    ((ago, text),) = probe.kernel_faults(50 * ticks)
+    assert text == "NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off"
+    assert abs(ago - (time.clock_gettime(time.CLOCK_MONOTONIC) - 99.5)) < 5

@@ -287,10 +287,10 @@ def test_what_a_person_or_the_site_wants_comes_first(stages: Any) -> None:
     stage.store.update_chain("a", desired=Desired.RUN)
     stage.passes(1)
     assert stage.signals() == ["TERM"]
-    stage.house.paused_by_site = "maintenance"
+    stage.house.site_pause = lambda: "maintenance"
     stage.passes(3)
     assert stage.signals() == ["TERM"], "the site paused every action in the grace"
-    stage.house.paused_by_site = ""
+    stage.house.site_pause = lambda: ""
     stage.passes(2)
     assert stage.signals() == ["TERM", None]
 

@@ -90,7 +90,7 @@ def _show(report: ProbeReport) -> None:
         common.table(["node", "rank", "state", "core", "moved", "program", "pid"], rows)
     for look in report.nodes:
         use = ", ".join(f"{gpu.index}: {'?' if gpu.use is None else gpu.use} %" for gpu in look.gpus)
-        for text in (f"GPUs {use}" if use else "", look.gpu_problem, *look.faults, look.problem):
+        for text in (f"GPUs {use}" if use else "", look.gpu_problem, *(f.text for f in look.faults), look.problem):
             if text:
                 typer.echo(f"{look.node}: {text}")
     if report.silent:

@@ -1,34 +1,37 @@
 """Which rank or node is the odd one out? A look at a silent job's processes, judged. Pure.
 
 Ranks of a parallel program do the same things: in a hang most of them wait, and the one they wait for differs. What a
-healthy run may look like too (one rank saves while the others wait at a barrier, all but one have ended, storage is
-slow) is named, and never `sure`: no job is ended for it.
+healthy run may look like too (one rank saves, or waits for a service, while the others wait at a barrier; all but one
+have ended; storage is slow) is named, and never `sure`: no job is ended for it.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import median
 
 from chainwatch.model.probe import Finding, NodeLook, Odd, ProbeReport, Rank, RankState
+from chainwatch.signatures.xid import kind_of
 
-_STILL = 0.005
-"""Processors below which a rank does nothing at all, for sure: half a per cent of a core."""
 _SPINS = 0.5
 """Processors that ranks use which wait busily (NCCL, MPI)."""
 _GROWS = 0.2
 """Processor seconds a second by which sstat must see an average task grow, before one that does not grow is odd."""
 _WORKING_GPU, _IDLE_GPU = 50, 5
 """Per cent."""
+_BEFORE = timedelta(minutes=10)
+"""A GPU fault may come this long before the silence that it causes: the other ranks' next collective."""
+_XID = re.compile(r"NVRM: Xid \(.*?\): *(\d+)")
 
 
-def judge(report: ProbeReport, at: datetime) -> Finding:
-    """What the report means; `at`: when it was taken."""
+def judge(report: ProbeReport, at: datetime, silent: timedelta = timedelta(0)) -> Finding:
+    """What the report means; `at`: when it was taken, `silent`: for how long the job had been silent then."""
     if report.refused:
         return _of_usage(report, at)
-    scene = _Scene(report)
+    scene = _Scene(report, silent)
     for rule in _RULES:
         finding = rule(scene, at)
         if finding is not None:
@@ -47,8 +50,9 @@ def named_by_all(findings: Sequence[Finding]) -> tuple[str, ...]:
 class _Scene:
     """The report, as the rules ask for it: the ranks of the largest step."""
 
-    def __init__(self, report: ProbeReport) -> None:
+    def __init__(self, report: ProbeReport, silent: timedelta) -> None:
         self.report = report
+        self.lately = (silent + _BEFORE).total_seconds()
         steps = Counter(rank.step for look in report.nodes for rank in look.ranks)
         self.step = max(sorted(steps), key=lambda name: steps[name], default="")
         self.placed = [
@@ -72,20 +76,32 @@ class _Scene:
 
 
 def _gpu_fault(scene: _Scene, at: datetime) -> Finding | None:
-    sick = [(look, fault) for look in scene.report.nodes if (fault := _fault(look))]
-    if not sick or (len(sick) == len(scene.report.nodes) and len(sick) > 1):
+    """Some nodes have a fault, the others have none. Sure is a fault of the hardware that came with the silence."""
+    found = {look: fault for look in scene.report.nodes if (fault := _fault(scene, look)) is not None}
+    if not found or (len(found) == len(scene.report.nodes) and len(found) > 1):
         return None
-    fault = sick[0][1]
-    nodes = tuple(each.node for each, _ in sick)
-    ranks = tuple(r.number for each, _ in sick for r in each.ranks if r.step == scene.step)
-    return Finding(at, Odd.GPU_FAULT, f"{_names(nodes)}: {fault}", nodes, ranks, sure=True)
+    worst = any(sure for _, sure in found.values())
+    looks = [look for look, (_, sure) in found.items() if sure or not worst]
+    nodes = tuple(look.node for look in looks)
+    ranks = tuple(r.number for look in looks for r in look.ranks if r.step == scene.step)
+    return Finding(at, Odd.GPU_FAULT, f"{_names(nodes)}: {found[looks[0]][0]}", nodes, ranks, sure=worst)
 
 
-def _fault(look: NodeLook) -> str:
+def _fault(scene: _Scene, look: NodeLook) -> tuple[str, bool] | None:
+    """The node's fault in words, and whether it is surely one of the hardware."""
+    lately = [(each.text, _kind(each.text)) for each in look.faults if each.ago <= scene.lately]
+    for wanted in ("hardware", "either"):
+        if told := next((text for text, kind in lately if kind == wanted), ""):
+            return f"the kernel says `{told}`", wanted == "hardware"
     bad = next((gpu for gpu in look.gpus if gpu.ecc), None)
-    if bad is not None:
-        return f"GPU {bad.index} has {bad.ecc} uncorrected ECC errors"
-    return f"the kernel says `{look.faults[-1]}`" if look.faults else ""
+    return (f"GPU {bad.index} has {bad.ecc} uncorrected ECC errors", False) if bad is not None else None
+
+
+def _kind(text: str) -> str:
+    xid = _XID.search(text)
+    if xid is not None:
+        return kind_of(int(xid[1]), text)
+    return "hardware" if "uncorrectable" in text else "either"
 
 
 def _gone(scene: _Scene, at: datetime) -> Finding | None:
@@ -108,6 +124,16 @@ def _gone(scene: _Scene, at: datetime) -> Finding | None:
         + (f"and the other {len(present)} wait" if few else f"{len(present)} left")
     )
     return Finding(at, Odd.RANK_GONE, sentence, tuple(short), missing, sure=few and not scene.report.silent)
+
+
+def _traced(scene: _Scene, at: datetime) -> Finding | None:
+    traced = scene.in_state(RankState.TRACED)
+    if not traced:
+        return None
+    nodes, ranks = _who(traced)
+    return Finding(
+        at, Odd.NONE, f"{_ranks(ranks)} on {_names(nodes)} {_is(ranks)} held by a debugger: somebody looks at it"
+    )
 
 
 def _stopped(scene: _Scene, at: datetime) -> Finding | None:
@@ -149,12 +175,11 @@ def _idle(scene: _Scene, at: datetime) -> Finding | None:
     if not scene.minority(idle) or median(rank.cpu for rank in scene.ranks) < _SPINS:
         return None
     nodes, ranks = _who(idle)
-    still = all(rank.cpu < _STILL and rank.moved == 0 for _, rank in idle)
     usual = median(rank.cpu for rank in scene.ranks if rank.state is RankState.RUNS)
     sentence = (
         f"{_ranks(ranks)} on {_names(nodes)} {_does(ranks)} nothing while the others use {usual:.0%} of a core each"
     )
-    return Finding(at, Odd.RANK_IDLE, sentence, nodes, ranks, sure=still)
+    return Finding(at, Odd.RANK_IDLE, sentence, nodes, ranks)  # it may wait for a service, an upload, a person
 
 
 def _busy(scene: _Scene, at: datetime) -> Finding | None:
@@ -179,7 +204,7 @@ def _gpu_idle(scene: _Scene, at: datetime) -> Finding | None:
 
 
 _RULES: tuple[Callable[[_Scene, datetime], Finding | None], ...] = (
-    _gpu_fault, _gone, _stopped, _idle, _blocked, _silent, _gpu_idle, _busy,
+    _traced, _gpu_fault, _gone, _stopped, _idle, _blocked, _silent, _gpu_idle, _busy,
 )  # fmt: skip
 """What says most comes first."""
 

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chainwatch.model.probe import STEP_LABEL, Gpu, NodeLook, ProbeReport, Rank, RankState
+from chainwatch.model.probe import STEP_LABEL, Fault, Gpu, NodeLook, ProbeReport, Rank, RankState
 from chainwatch.slurm.probing import ANSWERED
 
 _PIECE = re.compile(rf"{STEP_LABEL} (\S+) (?:{ANSWERED}|(\d+)/(\d+) ([A-Za-z0-9+/=]+))\s*$")
@@ -70,7 +70,11 @@ def _look(node: str, facts: Mapping[str, Any]) -> NodeLook:
             if isinstance(each, dict)
         ),
         gpu_problem=_text(facts.get("gpu_problem")),
-        faults=tuple(_text(each) for each in _list(facts, "faults")),
+        faults=tuple(
+            Fault(float(_whole(each[0])), _text(each[1]))
+            for each in _list(facts, "faults")
+            if isinstance(each, list) and len(each) == 2
+        ),
         problem=_text(facts.get("problem")),
     )
 
@@ -99,7 +103,9 @@ def _rank(facts: object) -> Rank | None:
 def _state(states: Mapping[str, Any], alive: int, cpu: float, moved: int) -> RankState:
     if not alive:
         return RankState.GONE
-    if states.get("T") or states.get("t"):
+    if states.get("t"):
+        return RankState.TRACED
+    if states.get("T"):
         return RankState.STOPPED
     if cpu >= BUSY or moved >= MOVES:
         return RankState.RUNS

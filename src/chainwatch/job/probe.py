@@ -333,12 +333,15 @@ def number(text: str) -> Optional[int]:
     return int(text) if text.isdigit() else None
 
 
-def kernel_faults(born: int) -> List[str]:
-    """GPU faults that the kernel told of since the job's oldest process here began, where its messages may be read."""
+def kernel_faults(born: int) -> List[Tuple[int, str]]:
+    """GPU faults that the kernel told of since the job's oldest process here began, where its messages may be read:
+    how many seconds ago, and its words."""
     since = born / float(os.sysconf("SC_CLK_TCK"))
+    now = time.clock_gettime(time.CLOCK_MONOTONIC)
     text, problem = ask(["dmesg"], 4.0)
     lines = [_XID.match(line) for line in text.splitlines()] if not problem else []
-    return [line.group(2)[:200] for line in lines if line is not None and float(line.group(1)) >= since][-5:]
+    told = [(float(line.group(1)), line.group(2)[:200]) for line in lines if line is not None]
+    return [(max(0, int(now - at)), words) for at, words in told if at >= since][-5:]
 
 
 # -- where each rank stands in its program

@@ -18,7 +18,9 @@ class RankState(StrEnum):
     """It used the processor, or moved bytes."""
     IDLE = "idle"
     STOPPED = "stopped"
-    """By a signal or a debugger (state T)."""
+    """By a signal (state T)."""
+    TRACED = "traced"
+    """Held by a debugger (state t)."""
     BLOCKED = "blocked"
     """A thread was in uninterruptible sleep (state D) at both looks, and no byte moved."""
     GONE = "gone"
@@ -59,6 +61,15 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """A GPU fault that a node's kernel told of."""
+
+    ago: float
+    """Seconds."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeLook:
     """One node's answer."""
 
@@ -66,8 +77,8 @@ class NodeLook:
     ranks: tuple[Rank, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     gpu_problem: str = ""
-    faults: tuple[str, ...] = ()
-    """GPU faults that the node's kernel told of since the job began there."""
+    faults: tuple[Fault, ...] = ()
+    """Told of since the job began there, oldest first."""
     problem: str = ""
     """Why the look is not whole."""
 

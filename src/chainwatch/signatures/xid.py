@@ -79,6 +79,12 @@ def judge_xid(signature: Signature, code: int, line: str) -> Signature:
     )
 
 
+def kind_of(code: int, line: str) -> str:
+    """`hardware`, `either`, `application`, `effect` or `informational`; `either` for a code that the table does not know."""
+    entry = xid_table().get(code)
+    return "either" if entry is None else _kind_in(entry, line)
+
+
 def _kind_in(entry: Xid, line: str) -> str:
     words = line.lower()
     if entry.kind == "by_severity":

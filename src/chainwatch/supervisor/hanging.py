@@ -45,6 +45,8 @@ class Hanging:
         )  # fmt: skip
         if isinstance(decision, EndJob) and record.desired is not Desired.RUN:
             return LeaveAlone(f"a person wants it to {record.desired}")
+        if isinstance(decision, EndJob) and record.target is not None and (record.step or 0) >= record.target:
+            return LeaveAlone("its final step is reached: it may be about to end")
         if isinstance(decision, EndJob) and not self.house.may_act(record):
             return LeaveAlone(f"it would be ended ({self.house.why_not(record)}): {decision.why}")
         return decision

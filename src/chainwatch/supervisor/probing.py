@@ -132,7 +132,7 @@ class Probing:
         book = Book.of(record.facts.get(FACT), str(job.attempt))
         report = self.house.probes.take(job.attempt) if self.house.probes else None
         if report is not None and silence is not None:
-            book = book.with_finding(judge(report, now))
+            book = book.with_finding(judge(report, now, silence.silent))
             self._keep(record, job, report.stacks, now)
         book = book.in_silence(silence is not None, now)
         able = self.house.probes is not None and self.house.may_act(record)
