@@ -82,7 +82,7 @@ def test_a_pause_of_the_site_stops_sealing_and_its_rate_is_kept(play: Play) -> N
     assert scene.begun == []
     play.house.paused_by_site = ""
     scene.look()
-    assert scene.begun[0].order.site_rate == 5e6
+    assert scene.begun[0].order.site_rate == 2.5e6, "half of it; the readers have the other"
     scene.sealing.close()
     assert scene.begun[0].stopped
 

@@ -157,7 +157,8 @@ class Sealing:
             self._looked[record.name] = now
             settings = self._house.settings(record)
             place = Place(record.name, settings, Acting.directory(record, settings))
-            rate = self._house.site.bytes_per_second
+            total = self._house.site.bytes_per_second
+            rate = None if total is None else total / 2  # the other half is for the readers of each poll
             order = Order(place, str(self._house.state), where.settle, now.timestamp(), rate, only_look=in_job)
             self._work = (record, where.seal, self._start(order))
             return

@@ -164,7 +164,7 @@ class ProcessReaders:
             worker.key, worker.since = key, self._clock.monotonic()
             worker.deadline = worker.since + deadline.total_seconds()
             try:
-                share = None if self.rate is None else self.rate / MOST_WORKERS
+                share = None if self.rate is None else self.rate / MOST_WORKERS / 2  # the other half is for seals
                 worker.pipe.send((function, arguments, share))
             except OSError:
                 self._replace(worker)
