@@ -33,7 +33,7 @@ def web(
 
     path = common.state_directory(state) / "web.sock" if socket is None else socket.expanduser()
     if not path.is_socket():
-        typer.echo(f"there is no socket at {path}: does the daemon run here? `chainwatch status` says where", err=True)
+        typer.echo(f"there is no socket at {path}: does the daemon run here? {_where_it_runs(state)}", err=True)
         raise typer.Exit(2)
     if why := _deaf(path):
         typer.echo(f"nobody answers at {path} ({why}): {_where_it_runs(state)}", err=True)

@@ -86,7 +86,10 @@ def open_store(state_dir: Path, url: str | None = None, *, create: bool = True) 
     file = Path(str(target.database)) if target.get_backend_name() == "sqlite" else None
     if file is not None:
         if not create and not file.exists():
-            raise StoreError(f"there is no state at {file.parent}: nothing was ever registered there")
+            raise StoreError(
+                f"there is no state at {file.parent}: nothing was ever registered there (`chainwatch submit` begins a "
+                "chain; --state names another directory)"
+            )
         _private_directory(file.parent)
         with _told(where):
             _exists_or_is_made(file)
