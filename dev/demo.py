@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import threading
@@ -10,9 +11,8 @@ from pathlib import Path
 from types import FrameType
 
 from dev.cluster import ClusterError, PrivateCluster, missing_programs
-from dev.night import CHAIN, Night
-
-_COLOURS = {"demo": "\033[1;36m", "watch": "", "end": "\033[0m"}
+from dev.night import CHAIN, STEPS, Night
+from dev.telling import PROLOGUE, Telling
 
 
 def main() -> int:
@@ -26,11 +26,12 @@ def main() -> int:
     root = Path(".lab") / time.strftime("demo-%Y%m%d-%H%M%S")
     root.mkdir(parents=True)
     began = time.monotonic()
+    telling = Telling.here(sys.stdout.isatty())
+    print(PROLOGUE.format(steps=STEPS), end="\n\n", flush=True)
 
     def tell(sentence: str) -> None:
-        colour, end = (_COLOURS["demo"], _COLOURS["end"]) if sys.stdout.isatty() else ("", "")
-        for line in sentence.splitlines():
-            print(f"{colour}[{time.monotonic() - began:5.1f} s] {line}{end}", flush=True)
+        for line in telling.stage(time.monotonic() - began, sentence):
+            print(line, flush=True)
 
     signal.signal(signal.SIGTERM, _interrupt)
     night: Night | None = None
@@ -39,7 +40,7 @@ def main() -> int:
         with PrivateCluster.boot(root / "slurm", nodes=4, say=tell) as cluster:
             night = Night(cluster, (root / "run").resolve(), tell)
             done = threading.Event()
-            echo = threading.Thread(target=_echo, args=(night, done), daemon=True)
+            echo = threading.Thread(target=_echo, args=(night, telling, done), daemon=True)
             echo.start()
             try:
                 night.play()
@@ -48,29 +49,37 @@ def main() -> int:
                 night.stop()
                 done.set()
                 echo.join(5)
-                print()
-                print(night.chainwatch_or("", "history", CHAIN))
-                print(night.chainwatch_or("", "status"))
+                _epilogue(night, telling)
     except KeyboardInterrupt:
         print("demo: interrupted; everything that it started is ended", file=sys.stderr)
         code = 130
     except (ClusterError, RuntimeError, TimeoutError) as error:
         print(f"demo: {error}", file=sys.stderr)
     if night is not None:
-        print(
-            f"left to look at: {night.directory}/daemon.log, {night.directory}/state (CHAINWATCH_STATE), {root}/slurm"
-        )
+        print(f"\nleft to look at: {night.directory}/daemon.log, and what was decided, with the evidence:")
+        print(f"  CHAINWATCH_STATE={night.directory}/state {Path(sys.executable).parent}/chainwatch explain {CHAIN} 2")
     return code
 
 
-def _echo(night: Night, done: threading.Event) -> None:
+def _epilogue(night: Night, telling: Telling) -> None:
+    """The table of the attempts, and how the chain stands."""
+    history = json.loads(night.chainwatch_or("{}", "history", CHAIN, "--json"))
+    print()
+    for line in telling.table(history.get("attempts", ())):
+        print(line)
+    print()
+    print(night.chainwatch_or("", "status").rstrip())
+
+
+def _echo(night: Night, telling: Telling, done: threading.Event) -> None:
     """Print the daemon's lines as they come."""
     shown = 0
     while True:
         ended = done.is_set()
         text = night.log()
         for line in text[shown : text.rfind("\n") + 1].splitlines():
-            print(f"          | {line}", flush=True)
+            for part in telling.daemon(line):
+                print(part, flush=True)
         shown = text.rfind("\n") + 1
         if ended:
             return
