@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -12,11 +13,14 @@ import pytest
 
 from chainwatch.config.models import Chain
 from chainwatch.model.checkpoint import Checkpoint, RunReport, Status
+from chainwatch.model.clock import SystemClock
 from chainwatch.model.verdict import Progress
 from chainwatch.store import Store, open_store
 from chainwatch.store.records import Save
-from chainwatch.supervisor import tracking
+from chainwatch.supervisor import reading, tracking
 from chainwatch.supervisor.readers import Place, Readers, Silent
+from chainwatch.supervisor.workers import ProcessReaders
+from tests.alerts.conftest import wait_until
 from tests.store.build import MINUTE, NOW, record
 
 SETTINGS = Chain.model_validate({"batch": "/r/train.sh", "checkpoints": "ckpt"})
@@ -90,3 +94,38 @@ def test_a_loss_that_is_no_number_leaves_the_step(store: Store) -> None:
     tracking.progress(store, "llama", Silent("hangs"), NOW + MINUTE)
     tracking.progress(store, "llama", Progress(step=9, loss=2.5), NOW + 2 * MINUTE)
     assert [(point.step, point.loss) for point in store.points("llama")] == [(5, None), (9, 2.5)]
+
+
+def test_a_look_that_is_late_does_not_take_the_saved_step_back_and_a_damaged_save_does() -> None:
+    def saved(known: int | None, *checkpoints: Checkpoint) -> int | None:
+        intact = [one for one in checkpoints if one.intact]
+        report = RunReport("/r/ckpt", "deepspeed", checkpoints, intact[-1] if intact else None)
+        return tracking.newest_saved(replace(record(), saved_step=known), report)
+
+    assert saved(None, found(100)) == 100
+    assert saved(100, found(100), found(200)) == 200
+    assert saved(200, found(100)) == 200
+    assert saved(200, found(100), found(200, Status.DAMAGED)) == 100
+    assert saved(200) == 200
+
+
+def test_looks_at_running_jobs_take_one_reader_and_are_never_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = ProcessReaders(SystemClock(), patience=30)
+    monkeypatch.setattr(reading, "checkpoints", _slow)
+    try:
+        settle = timedelta(0)
+        begun = time.monotonic()
+        first = readers.checkpoints(PLACE, settle=settle, fresh=False)
+        second = readers.checkpoints(replace(PLACE, chain="other"), settle=settle, fresh=False)
+        assert time.monotonic() - begun < 20, "the first reader's start is what this takes"
+        assert (first, second) == (Silent("storage does not answer yet"), Silent("another chain is looked at"))
+        wait_until(lambda: isinstance(readers.checkpoints(PLACE, settle=settle, fresh=False), RunReport), 30)
+    finally:
+        readers.close()
+
+
+def _slow(place: Place, *_: object) -> RunReport:
+    time.sleep(1)
+    return RunReport("/r/ckpt", None, (), None)

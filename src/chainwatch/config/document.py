@@ -106,7 +106,8 @@ def read(path: Path, problems: list[Problem]) -> Tree:
         with path.open("rb") as f:
             raw = f.read(MOST_BYTES + 1)
     except OSError as e:
-        raise ConfigError([Problem(str(path), None, "", f"cannot be read: {e.strerror}")]) from e
+        begin = "; `chainwatch init SCRIPT` writes a first one" if isinstance(e, FileNotFoundError) else ""
+        raise ConfigError([Problem(str(path), None, "", f"cannot be read: {e.strerror}{begin}")]) from e
     return parse(raw, str(path), problems)
 
 

@@ -80,7 +80,8 @@ def _files(path: Path) -> list[Path]:
     try:
         found = sorted(p for p in path.iterdir() if p.suffix in {".yaml", ".yml"} and not p.name.startswith("."))
     except OSError as e:
-        raise ConfigError([Problem(str(path), None, "", f"cannot be read: {e.strerror}")]) from e
+        begin = "; `chainwatch init SCRIPT` writes a first one" if isinstance(e, FileNotFoundError) else ""
+        raise ConfigError([Problem(str(path), None, "", f"cannot be read: {e.strerror}{begin}")]) from e
     if not found:
         raise ConfigError([Problem(str(path), None, "", "holds no *.yaml file")])
     return found

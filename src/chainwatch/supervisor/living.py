@@ -86,7 +86,7 @@ class Living:
                 changes["target"] = progress.target
         report, looked = tracking.running(self.house.readers, record, settings, place, progress, now)
         if report is not None and report.newest_intact is not None and report.newest_intact.step is not None:
-            changes["saved_step"] = report.newest_intact.step
+            changes["saved_step"] = tracking.newest_saved(record, report)
             told = isinstance(progress, Silent) or progress.step is not None
             if not told and report.newest_intact.step > (record.step if record.step is not None else -1):
                 changes["step"] = report.newest_intact.step  # nothing else says how far it is

@@ -62,3 +62,13 @@ def running(
     if any(one.status is Status.IN_PROGRESS for one in seen.checkpoints):
         life = ""  # it will be whole without a further change
     return seen, {LOOKED: {"at": now.isoformat(), "life": life}}
+
+
+def newest_saved(record: ChainRecord, seen: RunReport) -> int | None:
+    """The newest step that is safe. A look that began a while ago may not know the newest save yet: only one that was
+    found damaged takes the step back."""
+    known, newest = record.saved_step, seen.newest_intact.step if seen.newest_intact else None
+    if known is None or newest is None or newest >= known:
+        return newest if newest is not None else known
+    worse = any(one.step == known and not one.intact for one in seen.checkpoints)
+    return newest if worse else known

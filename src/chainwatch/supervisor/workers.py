@@ -28,6 +28,7 @@ from chainwatch.supervisor.readers import LeftBehind, Place, Silent
 
 T = TypeVar("T")
 MOST_WORKERS = 3
+_RUNNING = ":running"
 MOST_GIVEN_UP = 8
 """Readers that hang for ever, before no new one is started."""
 
@@ -100,12 +101,19 @@ class ProcessReaders:
         if place.settings.checkpoints is None:
             return None
         now = self._clock.now().timestamp()
-        # An answer that a running job was asked for must not be taken for what it left behind.
+        key = f"checkpoints:{place.chain}:{settle.total_seconds()}"
+        if not fresh:
+            # An answer that a running job was asked for must not be taken for what it left behind. Such looks are never
+            # waited for, and take one reader at most: nothing is decided by them.
+            key += _RUNNING
+            if key not in self._done and any(w.key != key and (w.key or "").endswith(_RUNNING) for w in self._workers):
+                return Silent("another chain is looked at")
         answer = self._ask(
-            f"checkpoints:{place.chain}:{settle.total_seconds()}{'' if fresh else ':running'}",
+            key,
             reading.checkpoints,
             (place, settle, now, fresh),
             place.settings.checkpoints.read_deadline,
+            self._patience if fresh else 0.0,
         )
         return answer if isinstance(answer, (RunReport, Silent)) else Silent("an answer that is no report")
 
@@ -155,7 +163,14 @@ class ProcessReaders:
 
     # -- the pool
 
-    def _ask(self, key: str, function: Callable[..., Any], arguments: tuple[Any, ...], deadline: timedelta) -> Any:
+    def _ask(
+        self,
+        key: str,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        deadline: timedelta,
+        patience: float | None = None,
+    ) -> Any:
         self._collect(0.0)
         if key not in self._done and not any(w.key == key for w in self._workers):
             worker = self._idle()
@@ -172,7 +187,7 @@ class ProcessReaders:
         if key not in self._done:
             waiting = next((w for w in self._workers if w.key == key), None)
             if waiting is not None:
-                self._receive(waiting, self._patience)
+                self._receive(waiting, self._patience if patience is None else patience)
         if key in self._done:
             good, answer = self._done.pop(key)
             return answer if good else Silent(str(answer))
