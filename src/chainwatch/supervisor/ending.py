@@ -41,7 +41,7 @@ class Ending:
 
     def nobody_runs(self, record: ChainRecord, now: datetime) -> ChainRecord:
         """What was measured of the attempt that ran is over; the pace that was learned stays."""
-        stale = {"watch", "hang", "probes", "cancelled_at", "rate", "step_at", "phase", warning.WARNED} & set(
+        stale = {"watch", "hang", "probes", "ending", "cancelled_at", "rate", "step_at", "phase", warning.WARNED} & set(
             record.facts
         )
         if not stale:

@@ -21,8 +21,9 @@ from chainwatch.supervisor.probing import Book
 from chainwatch.supervisor.scene import Scene
 from chainwatch.supervisor.traces import Traces
 
-ENDED, SUSPECTS, CANCELLED = "ended_by_us", "suspects", "cancelled_at"
-"""Facts of the chain's record: why we ended an attempt, which nodes are to blame, and when its scancel was said."""
+ENDING, ENDED, SUSPECTS, CANCELLED = "ending", "ended_by_us", "suspects", "cancelled_at"
+"""Facts of the chain's record: the attempt that an intent to end is about, why we ended an attempt, which nodes are to
+blame, and when its scancel was said."""
 AGAIN = timedelta(minutes=1)
 """A job that still runs so long after scancel is cancelled again."""
 
@@ -53,6 +54,9 @@ class Hanging:
 
     def step(self, record: ChainRecord, job: Job, decision: EndJob | LeaveAlone | None, now: datetime) -> str:
         """Begin, or go on with, the end of a live job. What is being done, as a clause; empty if nothing is."""
+        known = record.facts.get(ENDING) == str(job.attempt)  # a quiet tick asks the database nothing
+        if not known and not isinstance(decision, EndJob):
+            return ""
         before = self._intent(record, job)
         if before is not None and before.status in {IntentStatus.REFUSED, IntentStatus.DONE}:
             return "hangs, and could not be ended" if before.status is IntentStatus.REFUSED else ""
@@ -100,6 +104,8 @@ class Hanging:
         sentence = f"ends job {job.shown_id}: {decision.why}"
         with store.transaction(self.house.lease):
             intent = store.begin_intent(self.house.lease, record.name, IntentKind.END, new_token(), payload, now)
+            facts = {**self.traces.again(record).facts, ENDING: str(job.attempt)}
+            self.house.store.update_chain(record.name, facts=facts)
             self.traces.write(record.name, number, decision, now, sentence)
             self.traces.owe(
                 record, f"hung:{job.attempt}", "warning", f"{record.name}: the hung job {job.shown_id} is ended", now,
