@@ -54,7 +54,7 @@ lint: venv ## ruff, mypy and the import contract
 
 fuzz: ## coverage-guided fuzzing of the checkpoint readers, SECONDS=60 for each (in an environment of its own)
 	test -x .venv-fuzz/bin/python || $(PYTHON) -m venv .venv-fuzz
-	.venv-fuzz/bin/pip install -q --disable-pip-version-check atheris crc32c isal zstandard
+	.venv-fuzz/bin/pip install -q --disable-pip-version-check atheris crc32c h5py isal zstandard
 	PYTHONPATH=src .venv-fuzz/bin/python -m dev.fuzz.run --seconds $(or $(SECONDS),60)
 
 docs: venv ## the documentation site, in build/site

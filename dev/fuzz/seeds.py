@@ -6,6 +6,7 @@ import fnmatch
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 DATA = Path(__file__).parents[2] / "tests" / "checkpoints" / "data"
 MAX_SEED = 64 << 10
@@ -42,6 +43,30 @@ def write(where: Path) -> None:
                     file = tar.extractfile(member)
                     data = file.read() if file is not None else b""
                     _place(where, member.name, data)
+    write_hdf5(where)
+
+
+def write_hdf5(where: Path) -> None:
+    """Small HDF5 files with every kind of chunk index and filter that h5py writes; nothing where it is missing."""
+    try:
+        import h5py
+    except ImportError:
+        return
+    whole = {"chunks": (5, 6)}
+    kinds: dict[str, tuple[str | None, dict[str, Any]]] = {
+        "tree": (None, {"chunks": (1, 2), "compression": "gzip", "shuffle": True, "fletcher32": True}),
+        "single": ("latest", {**whole, "compression": "gzip"}),
+        "fixed": ("latest", {"chunks": (1, 2), "fletcher32": True}),
+        "extensible": ("latest", {"chunks": (1, 1), "maxshape": (None, 6)}),
+        "second_tree": ("latest", {"chunks": (1, 1), "maxshape": (None, None), "compression": "gzip"}),
+    }
+    folder = where / "hdf5"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (version, how) in kinds.items():
+        with h5py.File(folder / f"made_{name}.h5", "w", libver=version) as file:
+            file.create_dataset(
+                "weights", data=[[float(row * column) for column in range(6)] for row in range(5)], **how
+            )
 
 
 def _place(where: Path, name: str, data: bytes) -> None:

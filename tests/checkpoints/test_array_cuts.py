@@ -124,6 +124,9 @@ def test_a_zeroed_tail_is_found_quickly_where_a_checksum_or_a_frame_covers_it(ca
         shard.write_bytes(data[:kept].ljust(len(data), b"\0"))
         os.utime(shard, (1, 1))
         assert not verify(str(tmp_path / "ckpt-400")).checkpoints[0].intact
+    shard.write_bytes(bytes(512) + data[512:])
+    os.utime(shard, (1, 1))
+    assert not verify(str(tmp_path / "ckpt-400")).checkpoints[0].intact, "nor is a lost head passed over"
     place = tmp_path / "step_2"
     shutil.copytree(cases / "good/orbax/zarr_noocdbt/step_2", place)
     chunk = place / "w" / "0.0"

@@ -122,13 +122,15 @@ def _judge_data(look: Look, index: str, names: Sequence[str], extents: Sequence[
                 found = f"{grouped(reader.size)} bytes"
                 look.problem(name, code, f"{grouped(extent)} bytes, as {index} says", found)
             elif look.deep:
-                _verify(look, index, name, shard, reader, 0)
-            elif extent >= TAIL and not any(reader.read(extent - TAIL, TAIL)):
-                _verify(look, index, name, shard, reader, extent - TAIL)
+                _verify(look, index, name, shard, reader, 0, extent)
+            elif extent >= TAIL:
+                for place in sorted({0, extent - TAIL}):  # where a page was lost, its checksums tell
+                    if not any(reader.read(place, TAIL)):
+                        _verify(look, index, name, shard, reader, place, place + TAIL)
 
 
-def _verify(look: Look, index: str, name: str, shard: int, data: Reader, start: int) -> None:
-    """Every tensor of one shard that reaches beyond `start`, against its checksum."""
+def _verify(look: Look, index: str, name: str, shard: int, data: Reader, start: int, end: int) -> None:
+    """Every tensor of one shard that has bytes between `start` and `end`, against its checksum."""
     reader = look.opened(index)
     if reader is None:
         return
@@ -136,7 +138,7 @@ def _verify(look: Look, index: str, name: str, shard: int, data: Reader, start: 
         try:
             bundle = tf_index.read(reader)
             for tensor in bundle.tensors:
-                if tensor.shard != shard or tensor.offset + tensor.size <= start:
+                if tensor.shard != shard or tensor.offset + tensor.size <= start or tensor.offset >= end:
                     continue
                 if tf_index.verify_tensor(data, tensor) is False:
                     title = printable(tensor.name)
