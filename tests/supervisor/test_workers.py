@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from chainwatch.model.clock import SystemClock
 from chainwatch.supervisor import reading
+from chainwatch.supervisor.daemon import ONCE_PATIENCE
 from chainwatch.supervisor.house import on_disk
 from chainwatch.supervisor.readers import Silent
 from chainwatch.supervisor.workers import ProcessReaders
@@ -67,3 +69,15 @@ def test_work_whose_process_was_given_up_is_busy_until_that_process_is_dead(
     worker.process.kill()
     worker.process.join(10)
     assert not readers.busy("key")
+
+
+def test_a_single_pass_waits_for_a_slow_read(tmp_path: Path) -> None:
+    """The kind: work that is fetched in a later pass, where there is none."""
+    pipe = tmp_path / "script"
+    os.mkfifo(pipe)
+    patient = ProcessReaders(SystemClock(), patience=ONCE_PATIENCE)
+    threading.Timer(3, lambda: pipe.write_bytes(b"late")).start()
+    try:
+        assert patient.work("key", reading.script, on_disk, str(pipe)) == b"late"
+    finally:
+        patient.close()

@@ -14,11 +14,14 @@ class Unwanted(ValueError):
     """The wish makes no sense for this chain; a sentence for people."""
 
 
-def pause(store: Store, chain: str, now: datetime, *, span: timedelta | None = None, why: str = "") -> str:
-    """Nothing is submitted until `resume`, or for a span. Returns what to say."""
+def pause(
+    store: Store, chain: str, now: datetime, *, span: timedelta | None = None, why: str = "", holds: bool = False
+) -> str:
+    """Nothing is submitted until `resume`, or for a span. Returns what to say. `holds`: its pending job is held then."""
     until = None if span is None else now + span
     _want(store, chain, "pause", desired=Desired.PAUSE, desired_at=now, desired_until=until, desired_why=why)
-    return f"paused{f' until {until:%Y-%m-%d %H:%M} UTC' if until else ''}; its job goes on"
+    goes_on = "a running job goes on" if holds else "its job goes on"
+    return f"paused{f' until {until:%Y-%m-%d %H:%M} UTC' if until else ''}; {goes_on}"
 
 
 def resume(store: Store, chain: str, now: datetime) -> str:

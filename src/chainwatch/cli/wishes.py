@@ -52,7 +52,7 @@ def pause(
         length = None if span is None else parse_duration(span)
     except ValueError as e:
         common.fail(str(e))
-    _wish(chain, state, json, lambda store: wishes.pause(store, chain, common.now(), span=length, why=why))
+    _wish(chain, state, json, lambda store: wishes.pause(store, chain, common.now(), span=length, why=why, holds=hold))
     if hold:
         from chainwatch.cli.live_jobs import hold_pending
 

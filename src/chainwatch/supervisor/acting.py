@@ -81,9 +81,7 @@ class Acting:
         verdict = last.verdict
         assert verdict is not None
         assert verdict.outcome is Outcome.DONE
-        sentence = f"done: {verdict.sentence}" + (
-            " (assumed: no `done:` rule is configured)" if verdict.assumed else ""
-        )
+        sentence = f"done: {verdict.sentence}"
         if record.state is ChainState.DONE:
             return record
         with self.house.store.transaction(self.house.lease):

@@ -42,6 +42,9 @@ from chainwatch.supervisor.sealing import Sealing
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
 from chainwatch.supervisor.workers import ProcessReaders
 
+ONCE_PATIENCE = 60.0
+"""Seconds that a single pass waits for one read of storage: there is no later pass that could fetch its answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flags:
@@ -104,7 +107,10 @@ class Daemon:
     def _leased(self, store: Store, config: Config) -> Iterator[Supervisor]:
         lease: Lease | None = store.acquire_lease(holder(), LEASE_TTL, self._clock.now())
         readers = self._readers = ProcessReaders(
-            self._clock, rate=self._site.bytes_per_second, waiting=self._outside.asking
+            self._clock,
+            patience=ONCE_PATIENCE if self.flags.once else 2.0,
+            rate=self._site.bytes_per_second,
+            waiting=self._outside.asking,
         )
         try:
             raw = self._clusters(store, config)

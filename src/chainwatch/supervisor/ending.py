@@ -72,16 +72,12 @@ class Ending:
             attempts = self.house.store.attempts(record.name)
         telling = history.without_duplicates(attempts, record)
         last = telling[-1] if telling else None
-        if record.desired is Desired.STOP:
-            return self.traces.state(
-                record, ChainState.STOPPED, f"stopped by a person: {record.desired_why or '-'}", now
-            )
         asked = (
             record.retried_at is not None
             and (record.state_since is None or record.retried_at >= record.state_since)
             and (last is None or last.ended is None or record.retried_at >= last.ended)  # of an end that they knew
         )
-        if last is None and record.retried_at is None:
+        if last is None and record.retried_at is None and record.desired is not Desired.STOP:
             return self.traces.state(
                 record, ChainState.NEW, "registered; `chainwatch submit` submits the first job", now
             )
@@ -90,6 +86,10 @@ class Ending:
             doubted = verdict.assumed and over_before(last, record.retried_at)
             if not doubted:
                 return self.acting.done(record, last, now)
+        if record.desired is Desired.STOP:
+            return self.traces.state(
+                record, ChainState.STOPPED, f"stopped by a person: {record.desired_why or '-'}", now
+            )
         if record.desired is Desired.PAUSE:
             until = f" until {record.desired_until:%Y-%m-%d %H:%M} UTC" if record.desired_until else ""
             return self.traces.state(
