@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from chainwatch.evidence import ProgressReader
@@ -93,3 +95,35 @@ def test_tokens_are_read_where_the_line_tells_them(reader: ProgressReader, line:
     reached = reader.read(line)
     assert reached is not None
     assert reached.tokens == tokens
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"steps: 5 loss: nan iter time (s): 0.1",
+        b'{"step": 5, "loss": NaN}',
+        b" iteration        5/     100 | consumed samples: 1 | lm loss: NAN | loss scale: 1.0 |",
+        b"step:  5  loss:  nan  grad_norm: nan",
+        b"iteration: 5 / 100 | consumed_tokens: 1M | lm_loss: nan |",
+        b"{'loss': nan, 'grad_norm': nan, 'step': 5}",
+        b"Epoch 1:   5%|x | 5/100 [00:01<00:02, 3.1it/s, train_loss=nan]",
+        b"Step 5/100 loss=inf",
+        b"global_step: 5, loss: -Infinity",
+    ],
+)
+def test_a_loss_that_is_lost_is_noticed_whoever_prints_it(line: bytes) -> None:
+    reached = ProgressReader().read(line)
+    assert reached is not None
+    assert (reached.step, reached.loss is not None and not math.isfinite(reached.loss)) == (5, True)
+
+
+def test_words_that_only_begin_like_one_are_no_loss() -> None:
+    reached = ProgressReader().read(b"step 5 loss: information follows")
+    assert reached is not None
+    assert reached.loss is None
+
+
+def test_of_two_patterns_that_read_a_bar_the_one_that_tells_the_loss_is_believed() -> None:
+    reached = ProgressReader().read(b"Epoch 1:   5%|x | 5/100 [00:01<00:02, 3.1it/s, train_loss=0.25]")
+    assert reached is not None
+    assert (reached.step, reached.total, reached.loss) == (5, 100, 0.25)

@@ -15,37 +15,39 @@ from typing import Any
 import re2
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_LOSS = rf"(?:{_NUMBER}|[-+]?(?i:nan|inf(?:inity)?)\b)"
+"""A loss that was lost counts as one: people want to hear of it."""
 _STEP = r"(?P<step>\d[\d,]*)"
 _TOTAL = r"(?P<total>\d[\d,]*)"
 
 PROFILES: Mapping[str, tuple[str, ...]] = {
     "hf_trainer": (
-        rf"\{{'loss': '?(?P<loss>{_NUMBER}|nan)'?,.*'step': {_STEP}",
+        rf"\{{'loss': '?(?P<loss>{_LOSS})'?,.*'step': {_STEP}",
         rf"(?:^|[\s\r])\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[",
     ),
-    "deepspeed": (rf"\bstep={_STEP}, *skipped=\d+", rf"steps: {_STEP} loss: (?P<loss>{_NUMBER})"),
-    "megatron": (rf"\biteration +{_STEP}/ *{_TOTAL} \|(?:.*lm loss: (?P<loss>{_NUMBER}))?",),
+    "deepspeed": (rf"\bstep={_STEP}, *skipped=\d+", rf"steps: {_STEP} loss: (?P<loss>{_LOSS})"),
+    "megatron": (rf"\biteration +{_STEP}/ *{_TOTAL} \|(?:.*lm loss: (?P<loss>{_LOSS}))?",),
     "lightning": (
-        rf"Epoch (?P<epoch>\d+): +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss(?:_step)?=(?P<loss>{_NUMBER}))?",
+        rf"Epoch (?P<epoch>\d+): +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss(?:_step)?=(?P<loss>{_LOSS}))?",
     ),
     "nemo": (
-        rf"\bglobal_step[=: ]+{_STEP}(?:.*?reduced_train_loss[=: ]+(?P<loss>{_NUMBER}))?",
+        rf"\bglobal_step[=: ]+{_STEP}(?:.*?reduced_train_loss[=: ]+(?P<loss>{_LOSS}))?",
         rf"Training epoch \d+, iteration {_STEP}/{_TOTAL} \|",
     ),
-    "accelerate": (rf"Steps: +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?(?:step_)?loss=(?P<loss>{_NUMBER}))?",),
-    "torchtitan": (rf"\bstep: +{_STEP} +loss: +(?P<loss>{_NUMBER})",),
+    "accelerate": (rf"Steps: +\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?(?:step_)?loss=(?P<loss>{_LOSS}))?",),
+    "torchtitan": (rf"\bstep: +{_STEP} +loss: +(?P<loss>{_LOSS})",),
     "nanotron": (
         rf"\biteration: {_STEP} / {_TOTAL} \|(?: consumed_tokens: (?P<tokens>[\d.]+[KMGBT]?) \|)?"
-        rf"(?:.*?lm_loss: (?P<loss>{_NUMBER}))?",
+        rf"(?:.*?lm_loss: (?P<loss>{_LOSS}))?",
     ),
     "fairseq": (rf'"num_updates": "{_STEP}"',),
-    "tqdm": (rf"\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss[=:] ?(?P<loss>{_NUMBER}))?",),
-    "keras": (rf"^ *{_STEP}/{_TOTAL} +(?:\[[=>.]+\]|[━\x1b]).*(?:loss: (?P<loss>{_NUMBER}))?",),
+    "tqdm": (rf"\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss[=:] ?(?P<loss>{_LOSS}))?",),
+    "keras": (rf"^ *{_STEP}/{_TOTAL} +(?:\[[=>.]+\]|[━\x1b]).*(?:loss: (?P<loss>{_LOSS}))?",),
     "generic": (
         rf"\b(?:[Gg]lobal[_ ][Ss]tep|[Tt]rain(?:ing)?[_ ][Ss]tep|[Ss]teps?|[Ii]teration|[Ii]ter|[Uu]pdates?)\b"
         rf"[\"']?\s*[:=#\[ ]\s*{_STEP}(?:\s*(?:/|of)\s*{_TOTAL})?"
-        rf"(?:.*?\b[Ll]oss\b[\"']?\s*[:= ]\s*(?P<loss>{_NUMBER}))?",
-        rf"Epoch: ?\[(?P<epoch>\d+)\] ?\[ *{_STEP}/{_TOTAL}\](?:.*?[Ll]oss:? (?P<loss>{_NUMBER}))?",
+        rf"(?:.*?\b[Ll]oss\b[\"']?\s*[:= ]\s*(?P<loss>{_LOSS}))?",
+        rf"Epoch: ?\[(?P<epoch>\d+)\] ?\[ *{_STEP}/{_TOTAL}\](?:.*?[Ll]oss:? (?P<loss>{_LOSS}))?",
     ),
 }
 """Patterns (RE2) by profile, the telling ones first."""
@@ -99,22 +101,33 @@ class ProgressReader:
 
     def read(self, line: bytes, position: int = 0) -> Reached | None:
         """The step that this line tells, or None."""
+        first: Reached | None = None
         for number in sorted(self._any.Match(line) or ()):
-            name, pattern = self._patterns[number]
-            found = pattern.search(line)
-            if found:
-                groups = {key.decode(): value for key, value in found.groupdict().items() if value is not None}
-                if "step" in groups:
-                    return Reached(
-                        step=_whole(groups["step"]),
-                        total=_whole(groups["total"]) if "total" in groups else None,
-                        loss=_real(groups.get("loss")),
-                        position=position,
-                        profile=name,
-                        epoch=_whole(groups["epoch"]) if "epoch" in groups else None,
-                        tokens=_counted(groups.get("tokens")),
-                    )
-        return None
+            reached = self._by(number, line, position)
+            if reached is None:
+                continue
+            if reached.loss is not None and (first is None or first.step == reached.step):
+                return reached  # of two readings of one step the one that tells more
+            first = first or reached
+        return first
+
+    def _by(self, number: int, line: bytes, position: int) -> Reached | None:
+        name, pattern = self._patterns[number]
+        found = pattern.search(line)
+        if not found:
+            return None
+        groups = {key.decode(): value for key, value in found.groupdict().items() if value is not None}
+        if "step" not in groups:
+            return None
+        return Reached(
+            step=_whole(groups["step"]),
+            total=_whole(groups["total"]) if "total" in groups else None,
+            loss=_real(groups.get("loss")),
+            position=position,
+            profile=name,
+            epoch=_whole(groups["epoch"]) if "epoch" in groups else None,
+            tokens=_counted(groups.get("tokens")),
+        )
 
     def newest(self, text: bytes) -> Reached | None:
         """The step of the last line that tells one, looking at the end of the text only."""
