@@ -12,6 +12,7 @@ import pytest
 from chainwatch.config.models import Config
 from chainwatch.doctor import Finding, Level, Patient, examine
 from chainwatch.doctor.checks import CHECKS
+from chainwatch.doctor.machine import login_nodes
 from chainwatch.slurm import NoInformation
 from chainwatch.slurm.process import Reply
 from chainwatch.store import open_store
@@ -189,6 +190,32 @@ def test_the_machine_is_examined(config: Config, tmp_path: Path) -> None:
     (root / "var/lib/systemd/linger").mkdir(parents=True)
     (root / "var/lib/systemd/linger/alice").touch()
     assert "lingering" not in found(patient(Slurm(), config, root))
+
+
+@pytest.mark.parametrize(
+    ("host", "answer", "told"),
+    [
+        (
+            "login3.hpc.example.org",
+            "10.0.0.1 STREAM login\n10.0.0.2 STREAM\n10.0.0.1 DGRAM\n",
+            "login leads to 2 machines",
+        ),
+        (
+            "gate-02",
+            "10.0.0.1 STREAM gate\n10.0.0.2 STREAM\n",
+            "gate leads to 2 machines, of which this one is gate-02",
+        ),
+        ("login3", "10.0.0.1 STREAM login\n", "login3 looks like one of several login nodes"),
+        ("hpclogin1", "", "looks like one of several"),
+        ("node7", "10.0.0.7 STREAM node\n", None),
+        ("submit", "10.0.0.1 STREAM\n10.0.0.2 STREAM\n", None),
+    ],
+)
+def test_login_nodes_that_rotate_are_told(host: str, answer: str, told: str | None) -> None:
+    one = patient(Slurm(), None)
+    one.host, one.run = host, lambda *words: answer if words[0] == "getent" else None
+    found = [finding.what for finding in login_nodes(one)]
+    assert (told in found[0]) if told else found == []
 
 
 def test_scripts_and_channels_are_examined(config: Config, tmp_path: Path) -> None:

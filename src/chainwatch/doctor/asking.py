@@ -61,6 +61,7 @@ class Patient:
     """Where the machine's files are; tests put others in their place."""
     run: Run = local
     """Runs a program of this machine."""
+    host: str = field(default_factory=lambda: os.uname().nodename)
     scripts: dict[Path, str] = field(default_factory=dict)
 
     def script(self, chain: Chain) -> str:

@@ -126,16 +126,28 @@ def _killed_at_logout(patient: Patient) -> bool:
 
 
 def login_nodes(patient: Patient) -> Iterator[Finding]:
-    """An address with several hosts: the next login may land elsewhere."""
-    host = os.uname().nodename.split(".")[0]
-    if re.search(r"(login|head|submit|access|front)\w*?[-_]?\d+$", host):
-        yield Finding(
-            "login_nodes",
-            Level.ADVICE,
-            f"{host} looks like one of several login nodes",
-            "A daemon started on another one finds the lease and refuses; a rebooted one needs it started again.",
-            "Note where it runs (`chainwatch status` says it), or use scrontab, which runs anywhere.",
-        )
+    """A name without the number that leads to several machines, or a machine that is called like one of several."""
+    host, _, domain = patient.host.partition(".")
+    stem = re.sub(r"[-_]?\d+$", "", host)
+    if not stem or stem == host:
+        return
+    several = 0
+    for name in (f"{stem}.{domain}", stem) if domain else (stem,):
+        lines = (patient.run("getent", "ahosts", name) or "").splitlines()
+        several = several or len({line.split()[0] for line in lines if line.strip() and ":" not in line.split()[0]})
+    if several > 1:
+        what = f"{stem} leads to {several} machines, of which this one is {host}"
+    elif re.fullmatch(r"\w*(login|head|submit|access|front)\w*", stem):
+        what = f"{host} looks like one of several login nodes"
+    else:
+        return
+    yield Finding(
+        "login_nodes",
+        Level.ADVICE,
+        what,
+        "A daemon started on another one finds the lease and refuses; a rebooted one needs it started again.",
+        "Note where it runs (`chainwatch status` says it), or use scrontab, which runs anywhere.",
+    )
 
 
 def sendmail(patient: Patient) -> Iterator[Finding]:
