@@ -15,7 +15,7 @@ from chainwatch.cli.group import Grouped
 
 _LOOK, _WANT, _START, _KEEP = "Look", "Want", "Start", "Keep"
 COMMANDS = {
-    "run": ("run", _START), "check": ("check", _START), "submit": ("jobs", _START), "adopt": ("jobs", _START),
+    "run": ("run", _START), "check": ("check", _START), "submit": ("submit", _START), "adopt": ("adopt", _START),
     "init": ("init", _START), "lint": ("lint", _START), "install-service": ("install_service", _START),
     "doctor": ("doctor", _START), "step": ("step", _START), "reload": ("reload", _START), "job-side": ("job_side", _START),
     "status": ("status", _LOOK), "history": ("status", _LOOK), "explain": ("status", _LOOK),
@@ -25,7 +25,7 @@ COMMANDS = {
     "pause": ("wishes", _WANT), "resume": ("wishes", _WANT), "stop": ("wishes", _WANT), "retry": ("wishes", _WANT),
     "done": ("wishes", _WANT), "mode": ("wishes", _WANT), "forget": ("wishes", _WANT),
     "quarantine": ("files", _KEEP), "restore": ("files", _KEEP), "backup": ("files", _KEEP),
-    "alert": ("alert", _LOOK), "sbatch": ("jobs", _START),
+    "alert": ("alert", _LOOK), "sbatch": ("sbatch", _START),
 }  # fmt: skip
 """Command -> its module in this folder, and its panel in the help."""
 

@@ -1,0 +1,135 @@
+"""`chainwatch adopt JOBID`: a job that somebody submitted by hand becomes a chain."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chainwatch.actions import kept
+from chainwatch.actions import options as words
+from chainwatch.cli import common
+from chainwatch.cli.attended import warn_unattended
+from chainwatch.cli.registering import chain_of, first_words, job_id_of, new_chain, safe_name
+from chainwatch.config.models import Config, Slurm
+from chainwatch.model.job import Job
+from chainwatch.slurm.backend import Backend, NoInformation
+from chainwatch.store import Store
+from chainwatch.store.records import Origin
+from chainwatch.supervisor.clusters import backends
+
+
+def adopt(
+    job_id: Annotated[int, typer.Argument(metavar="JOBID", help="A pending or running job.")],
+    name: Annotated[str | None, typer.Option("--name", help="Name of the chain [the job's name].")] = None,
+    checkpoints: Annotated[str | None, typer.Option("--checkpoints", help="Directory of its checkpoints.")] = None,
+    done_step: Annotated[int | None, typer.Option("--done-step", help="Final training step.")] = None,
+    done_mark: Annotated[str | None, typer.Option("--done-mark", help="Text in the log that proves the end.")] = None,
+    json: common.Json = False,
+    state: common.State = None,
+) -> None:
+    """Make a job that somebody submitted by hand a chain. It starts in mode observe."""
+    where = common.state_directory(state)
+    with common.opened(where, create=True) as store:
+        clusters = backends(Config(state=where, slurm=Slurm()), store)
+        backend = next(iter(clusters.values()))
+        job = backend.job(job_id)
+        if job is None:
+            common.fail(f"Slurm does not know a job {job_id} (any more)", common.NO)
+        owner = _owner(store, job)
+        if owner is not None:
+            common.fail(f"job {job.shown_id} belongs to the chain {owner} already", common.REFUSED)
+        if job.state.terminal:
+            common.fail(f"job {job_id} is over ({job.state}): `chainwatch diagnose {job_id}` says why", common.NO)
+        job = _with_submit_line(backend, job)
+        path, option_words, args = _by_hand(backend, where, job)
+        own = {"cw-checkpoints": checkpoints, "cw-done-mark": done_mark, "cw-mode": "observe"}
+        own["cw-done-step"] = str(done_step) if done_step is not None else None
+        try:
+            chain = chain_of({k: v for k, v in own.items() if v}, option_words, path, args, directory=job.directory)
+        except ValueError as e:
+            common.fail(f"job {job.shown_id} cannot become a chain: {first_words(e)}")
+        record = new_chain(store, safe_name(name or job.name), chain, clusters, Origin.ADOPTED, name)
+        expected = {"job_id": job.job_id, "since": common.now().isoformat(), "token": "", "resume": None}
+        record = store.update_chain(record.name, facts={**record.facts, "expected": expected})
+        warn_unattended(store, where, record.name)
+    on = f"chainwatch mode {record.name} act"
+    if json:
+        common.print_json({"chain": record.name, "job_id": job.job_id, "mode": "observe", "switch_on": on})
+        return
+    typer.echo(f"job {job.shown_id} is the chain {record.name} now, in mode observe: {path}")
+    if checkpoints is None:
+        typer.echo(
+            "its checkpoints are not known: give --checkpoints DIR so that damaged ones are told from intact ones"
+        )
+    typer.echo(f"switch it on with: {on}")
+
+
+def _owner(store: Store, job: Job) -> str | None:
+    """The chain that has this job already, or is about to meet it."""
+    known = store.attempt_by_id(job.attempt)
+    if known is not None:
+        return known[0]
+    ids = {job.job_id, job.array_job_id} - {None}
+    return next((c.name for c in store.chains() if c.cluster == job.cluster and job_id_of(c) in ids), None)
+
+
+def _with_submit_line(backend: Backend, job: Job) -> Job:
+    """sacct alone knows the submit line; without it the options of the script have to do."""
+    try:
+        records = backend.accounting([job.job_id])
+    except NoInformation:
+        return job
+    line = next((r.submit_line for r in reversed(records) if r.submit_line), "")
+    return replace(job, submit_line=line or job.submit_line)
+
+
+def _by_hand(backend: Backend, state: Path, job: Job) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Script, sbatch options and arguments of a job that somebody submitted.
+
+    The submit line is joined by blanks without quotes, and accounting may have none before the job starts. So it counts
+    only where it names the script that the controller names; otherwise the options are what the controller shows.
+    """
+    words_ = job.submit_line.split()[1:]
+    command = job.command if job.command != "(null)" else ""
+    try:
+        line = words.parse([w for w in words_ if w != "--parsable"])
+    except ValueError:
+        line = words.CommandLine((), None, ())
+    if command and line.script is not None:
+        path = os.path.normpath(os.path.join(job.directory, line.script))
+        if " ".join((path, *line.args)) == command.strip() or " ".join((line.script, *line.args)) == command.strip():
+            return path, line.option_words, line.args
+    path, *args = command.split(" ") if command else ("",)
+    if not command or not os.path.isfile(os.path.join(job.directory, path)):
+        text = backend.script(job.job_id)
+        if text is None:
+            common.fail(f"Slurm gives no batch script of job {job.shown_id}: it cannot be submitted again", common.NO)
+        path = str(kept.keep(state, safe_name(job.name), text))
+    typer.echo(
+        "its sbatch command line is not known in full: it goes on with the script's own #SBATCH lines and what the "
+        "controller shows (once it runs, `chainwatch forget` and `adopt` it again to have every option)",
+        err=True,
+    )
+    listed = next((j for j in backend.queue(job.user or None) if j.attempt == job.attempt), None)
+    if listed is not None:  # scontrol fills the patterns of the logs in: the next job would write into this one's
+        job = replace(job, stdout=listed.stdout, stderr=listed.stderr)
+    return os.path.normpath(os.path.join(job.directory, path)), _shown_options(job), tuple(args)
+
+
+def _shown_options(job: Job) -> tuple[str, ...]:
+    """What the controller shows of a job, as sbatch options."""
+    minutes = int(job.time_limit.total_seconds() // 60) if job.time_limit is not None else None
+    given = {
+        "job-name": job.name,
+        "partition": job.partition,
+        "qos": job.qos,
+        "account": job.account,
+        "time": str(minutes) if minutes else "",
+        "output": job.stdout,
+        "error": job.stderr,
+    }
+    return tuple(f"--{option}={value}" for option, value in given.items() if value)

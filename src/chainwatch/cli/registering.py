@@ -1,0 +1,101 @@
+"""How a run becomes a chain: its settings from words of a command line, its name, its record."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from chainwatch.actions import options as words
+from chainwatch.cli import common
+from chainwatch.cli.first import captured_environment, captured_umask
+from chainwatch.config.models import Chain
+from chainwatch.config.values import expand_path
+from chainwatch.slurm.backend import Backend
+from chainwatch.store import ChainExists, Store
+from chainwatch.store.records import ChainRecord, Origin
+
+
+def chain_of(
+    own: dict[str, Any], option_words: Sequence[str], script: str, args: Sequence[str], directory: str | None = None
+) -> Chain:
+    """The chain that these words describe; `own`: chainwatch's own options (`cw-name` …). Raises ValueError."""
+    unknown = set(own) - {"cw-name", "cw-checkpoints", "cw-done-step", "cw-done-mark", "cw-mode", "cw-hand-over"}
+    if unknown:
+        raise ValueError(f"--{min(unknown)} is not known")
+    base = directory or words.last(words.parse(list(option_words)).options, "chdir") or os.getcwd()
+    base = os.path.abspath(base)
+    settings: dict[str, Any] = {
+        "batch": script,
+        "args": list(args),
+        "sbatch": list(option_words),
+        "directory": base,
+        "mode": own.get("cw-mode", "act"),
+    }
+    if "cw-checkpoints" in own:
+        where: dict[str, Any] = {"directory": os.path.join(base, expand_path(own["cw-checkpoints"]))}
+        if "cw-hand-over" in own:
+            where["hand_over"] = own["cw-hand-over"]
+        settings["checkpoints"] = where
+    rules: dict[str, Any] = {}
+    if "cw-done-step" in own:
+        rules["step"] = int(own["cw-done-step"])
+    if "cw-done-mark" in own:
+        rules["mark"] = own["cw-done-mark"]
+    if rules:
+        settings["done"] = rules
+    return Chain.stored(settings)
+
+
+def new_chain(
+    store: Store, name: str, chain: Chain, clusters: dict[str, Backend], origin: Origin, exact: str | None
+) -> ChainRecord:
+    """Register a chain under this name, or, unless it was asked for by name, under the next free `name-2`, …"""
+    record = ChainRecord(
+        name=name,
+        cluster=chain.cluster or next(iter(clusters)),
+        origin=origin,
+        mode=chain.mode,
+        settings=chain.model_dump(mode="json"),
+        created=common.now(),
+        state_since=common.now(),
+        environment=captured_environment(),
+        facts={"directory": str(chain.directory), "umask": captured_umask()},
+    )
+    number = 1
+    while True:
+        try:
+            store.add_chain(record)
+        except ChainExists:
+            if exact is not None:
+                common.fail(
+                    f"a chain named {exact} exists already: `chainwatch retry {exact}` goes on with it", common.REFUSED
+                )
+            number += 1
+            record = replace(record, name=f"{name[:90]}-{number}")
+        else:
+            return record
+
+
+def safe_name(name: str) -> str:
+    """A chain's name made of a job's."""
+    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:90]
+    return word if word and word[0].isalnum() else f"run-{word}".rstrip("-")
+
+
+def job_id_of(record: ChainRecord) -> int | None:
+    """The job that was submitted and that no poll has shown yet."""
+    expected = record.facts.get("expected")
+    return int(expected["job_id"]) if isinstance(expected, dict) else None
+
+
+def first_words(error: ValueError) -> str:
+    """What is wrong, without the rest of a validation's report."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+    return str(error)

@@ -1,0 +1,121 @@
+"""`chainwatch sbatch`: a drop-in that registers the job as a chain."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from chainwatch.actions import kept
+from chainwatch.actions import options as words
+from chainwatch.cli import common
+from chainwatch.cli.attended import warn_unattended
+from chainwatch.cli.first import submit_first
+from chainwatch.cli.registering import chain_of, first_words, job_id_of, new_chain, safe_name
+from chainwatch.config.models import Config
+from chainwatch.slurm.jobids import expand_tasks
+from chainwatch.store import Store
+from chainwatch.store.records import ChainRecord, Origin
+from chainwatch.supervisor.clusters import backends
+
+_OWN = re.compile(r"#CHAINWATCH\s+(.*)")
+
+
+def sbatch(context: typer.Context) -> None:
+    """Drop-in for sbatch: same options, same output line; registers the job as a chain.
+
+    chainwatch's own options come among sbatch's, or in the script on `#CHAINWATCH` lines: --cw-name, --cw-checkpoints,
+    --cw-done-step, --cw-done-mark, --cw-mode, --cw-hand-over. Exit codes as sbatch's (1: refused).
+    """
+    given = list(context.args)
+    if not given or given in (["--help"], ["-h"]):
+        typer.echo(context.get_help() if given else "Usage: chainwatch sbatch [sbatch's options] SCRIPT [ARGS]")
+        raise typer.Exit(0 if given else common.UNUSABLE)
+    try:
+        line = words.parse(given)
+    except ValueError as e:
+        common.fail(str(e))
+    where = common.state_directory(
+        None if "CHAINWATCH_STATE" not in os.environ else Path(os.environ["CHAINWATCH_STATE"])
+    )
+    script, text, called = _script(line)
+    slurm_options = [o for o in line.options if not o.name.startswith("cw-") and o.name not in {"parsable", "wrap"}]
+    in_script = words.script_options(text)
+    job_name = words.last(slurm_options, "job-name") or words.last(in_script, "job-name")
+    option_words = words.without(slurm_options)
+    if script is None:
+        script = str(kept.keep(where, called, text.encode(errors="surrogateescape")))
+        option_words += () if job_name else (f"--job-name={called}",)
+    try:
+        own = {o.name: o.value or "" for o in (*_own_lines(text), *line.options) if o.name.startswith("cw-")}
+        chain = chain_of(own, option_words, script, line.args)
+    except ValueError as e:
+        common.fail(f"the chainwatch options are wrong: {first_words(e)}")
+    name = own.get("cw-name") or job_name
+    array = words.last(slurm_options, "array") or words.last(in_script, "array")
+    parsable = words.last(line.options, "parsable") is not None
+    with common.opened(where, create=True) as store:
+        clusters = backends(Config(state=where), store)
+        record = new_chain(store, safe_name(name or called), chain, clusters, Origin.SBATCH, own.get("cw-name"))
+        one_chain = array is None or array.endswith("%1")
+        if array is not None:
+            record = store.update_chain(record.name, facts={**record.facts, "array": {"id": None, "task": None}})
+        record = submit_first(store, where, record, clusters)
+        job_id = job_id_of(record)
+        if job_id is None:
+            sentence = record.sentence
+            if store.open_intents(record.name):
+                sentence += f". It is the chain {record.name}: `chainwatch run` finds out; do not submit it again"
+            else:
+                store.forget_chain(record.name)
+            typer.echo(f"sbatch: error: {sentence}", err=True)
+            raise typer.Exit(1)
+        if array is not None and not one_chain:
+            _one_chain_a_task(store, record, array, job_id)
+        warn_unattended(store, where, record.name)
+    typer.echo(str(job_id) if parsable else f"Submitted batch job {job_id}")
+
+
+def _script(line: words.CommandLine) -> tuple[str | None, str, str]:
+    """The script's path (None where it is no file), its text, and what Slurm calls its job by itself."""
+    wrapped = words.last(line.options, "wrap")
+    if wrapped is not None:
+        if line.script is not None:
+            common.fail("--wrap takes the place of a script: name one or the other", common.NO)
+        return None, f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{wrapped}\n", "wrap"
+    if line.script is None:
+        if sys.stdin.isatty():
+            common.fail("name the batch script")
+        text = sys.stdin.buffer.read().decode(errors="surrogateescape")
+        if not text.startswith("#!"):
+            common.fail("this does not look like a batch script: its first line must start with #!", common.NO)
+        return None, text, "sbatch"
+    path = os.path.abspath(line.script)
+    try:
+        return path, Path(path).read_text(errors="replace"), Path(path).name
+    except OSError as e:
+        common.fail(f"{path} cannot be read: {e.strerror}", common.NO)
+
+
+def _own_lines(text: str) -> list[words.Option]:
+    import shlex
+
+    found: list[words.Option] = []
+    for line in text.splitlines():
+        match = _OWN.match(line)
+        if match:
+            found += words.parse(shlex.split(match[1], comments=True)).options
+    return found
+
+
+def _one_chain_a_task(store: Store, record: ChainRecord, array: str, job_id: int) -> None:
+    """An array whose tasks are independent runs: one chain for each, in place of the one that was submitted."""
+    facts = {k: v for k, v in record.facts.items() if k not in {"array", "expected"}}
+    store.forget_chain(record.name)
+    for task in expand_tasks(array):
+        own = replace(record, name=f"{record.name}.{task}", facts={**facts, "array": {"id": job_id, "task": str(task)}})
+        store.add_chain(own)

@@ -1,0 +1,95 @@
+"""`chainwatch submit CHAIN`: the first job of a chain."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chainwatch.cli import common
+from chainwatch.cli.attended import warn_unattended
+from chainwatch.cli.first import captured_environment, captured_umask, submit_first
+from chainwatch.cli.registering import job_id_of
+from chainwatch.config import load
+from chainwatch.config.models import Chain
+from chainwatch.model.chain import Desired
+from chainwatch.slurm.backend import Backend
+from chainwatch.store import Store
+from chainwatch.store.records import ChainRecord, Origin
+from chainwatch.supervisor.clusters import backends, reachable
+from chainwatch.supervisor.configured import taken_up
+from chainwatch.supervisor.rules import RULES
+
+
+def submit(
+    chain: common.ChainName,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="Configuration that defines the chain, if it is not known yet."),
+    ] = None,
+    json: common.Json = False,
+    state: common.State = None,
+) -> None:
+    """Submit the first job of a chain, with the environment of this shell.
+
+    Exit codes: 0 submitted; 1 no such chain; 3 Slurm refused it, or nothing intact can be resumed from; 4 no answer.
+    """
+    loaded = load(config, RULES).config if config is not None else None
+    where = Path(loaded.state) if loaded is not None and state is None else common.state_directory(state)
+    with common.opened(where, create=True) as store:
+        clusters = backends(loaded, store) if loaded is not None else reachable(store)
+        record = store.chain(chain)
+        if loaded is not None and chain in loaded.chains:
+            record = _registered(store, chain, loaded.chains[chain], clusters)
+        elif record is None:
+            record = common.known_chain(store, chain)
+        if record.released:
+            common.fail(
+                f"{chain} was taken out of the daemon's configuration: put it back, then `chainwatch reload`",
+                common.REFUSED,
+            )
+        if store.attempts(chain) or record.facts.get("expected"):
+            common.fail(f"{chain} has jobs already: `chainwatch retry {chain}` submits the next one", common.REFUSED)
+        facts = {**record.facts, "umask": captured_umask()}
+        record = store.update_chain(chain, environment=captured_environment(), facts=facts, desired=Desired.RUN)
+        record = submit_first(store, where, record, clusters)
+        if job_id_of(record) is not None:
+            warn_unattended(store, where, chain)
+        _say(record, json, f"{chain}: ")
+
+
+def _registered(store: Store, name: str, chain: Chain, clusters: dict[str, Backend]) -> ChainRecord:
+    known = store.chain(name)
+    settings = chain.model_dump(mode="json")
+    if known is not None and known.released:
+        return store.update_chain(name, settings=settings, facts=taken_up(known))
+    if known is not None:
+        return store.update_chain(name, settings=settings)
+    record = ChainRecord(
+        name=name,
+        cluster=chain.cluster or next(iter(clusters)),
+        origin=Origin.CONFIG,
+        mode=chain.mode,
+        settings=settings,
+        created=common.now(),
+        state_since=common.now(),
+        facts={"config_mode": str(chain.mode)},
+    )
+    store.add_chain(record)
+    return record
+
+
+def _say(record: ChainRecord, json: bool, prefix: str) -> None:
+    job_id = job_id_of(record)
+    if json:
+        common.print_json(
+            {"chain": record.name, "job_id": job_id, "state": str(record.state), "sentence": record.sentence}
+        )
+    elif job_id is not None:
+        typer.echo(f"{prefix}submitted batch job {job_id}")
+    if job_id is None:
+        if not json:
+            print(f"chainwatch: {prefix}{record.sentence}", file=sys.stderr)
+        raise typer.Exit(common.SILENT if "no answer" in record.sentence else common.REFUSED)
