@@ -83,12 +83,17 @@ class _Metered:
         )
         assert child.stdout is not None
         assert child.stderr is not None
-        out, err = child.stdout.read(), child.stderr.read()
+        out, most = b"", 0
+        while part := os.read(child.stdout.fileno(), 2**16):
+            out += part
+            # While it prints it has all jobs in memory. (Its ru_maxrss would be that of this Python, which forked it.)
+            most = max(most, _most_memory(child.pid))
+        err = child.stderr.read()
         status, used = os.wait4(child.pid, 0)[1:]
         child.returncode = os.waitstatus_to_exitcode(status)
         child.stdout.close()
         child.stderr.close()
-        self.seconds, self.bytes = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+        self.seconds, self.bytes = used.ru_utime + used.ru_stime, most
         return Reply(tuple(command), child.returncode, out, err.decode(), time.monotonic() - begun)
 
 
@@ -150,5 +155,6 @@ def _of(pid: int) -> float:
 
 
 def _most_memory(pid: int) -> int:
+    """Bytes; 0 of a process that has given its memory back."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)

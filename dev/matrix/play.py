@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import getpass
 import shutil
@@ -21,8 +22,8 @@ from chainwatch.slurm.pyslurm import PyslurmBackend
 from chainwatch.slurm.weaker import Weakness, of_release
 from dev.matrix.cost import compare
 from dev.matrix.measure import weaknesses
-from dev.matrix.row import PLANS, Case, Plan, Row, dump
-from dev.slurm import ClusterError, PrivateCluster, missing_programs
+from dev.matrix.row import BARE, BY_OPTION, PLANS, Case, Plan, Row, dump
+from dev.slurm import ClusterError, PrivateCluster, Settings, missing_programs
 from dev.slurm.installation import full_version
 from dev.slurm.library import build
 from dev.slurm.stage import RealStage
@@ -53,8 +54,8 @@ def run(plan: Plan) -> Row:
         return Row(plan, not_run=f"{', '.join(missing)} not installed on this machine")
     root = Path(tempfile.mkdtemp(prefix="chainwatch-matrix-"))
     try:
-        with PrivateCluster.boot(root, nodes=4, message_timeout=2, system=str(system or "")) as cluster:
-            row = _on(cluster, plan, python)
+        with _booted(plan, root, str(system or "")) as (cluster, conf):
+            row = _on(cluster, plan, python, conf)
     except ClusterError as error:
         return Row(plan, cases=(Case("the cluster boots", "failed", str(error)),))
     if row.good:
@@ -64,17 +65,34 @@ def run(plan: Plan) -> Row:
     return row
 
 
-def _on(cluster: PrivateCluster, plan: Plan, python: str | None) -> Row:
+@contextlib.contextmanager
+def _booted(plan: Plan, root: Path, system: str) -> Iterator[tuple[PrivateCluster, Path | None]]:
+    """The cluster of a plan, and the slurm.conf of the other cluster from which it is reached, if there is one."""
+    settings = Settings(nodes=4, message_timeout=2, system=system, accounting=plan.site != BARE)
+    if plan.site != BY_OPTION:
+        with PrivateCluster.boot(root / "cluster", settings) as cluster:
+            yield cluster, None
+        return
+    with PrivateCluster.boot(root / "other", dataclasses.replace(settings, nodes=1)) as other:
+        beside = dataclasses.replace(settings, beside=str(other.root))
+        with PrivateCluster.boot(root / "cluster", beside) as cluster:
+            yield cluster, other.conf
+
+
+def _on(cluster: PrivateCluster, plan: Plan, python: str | None, conf: Path | None) -> Row:
     version = full_version(cluster.env)
     moved = "" if version.startswith(plan.release) else f"the suite has moved on from {plan.release} to {version}"
     library = None if python is None else str(write_command(cluster.layout.commands, "pyslurm-python", python))
-    stage = RealStage(cluster, getpass.getuser(), library)
+    stage = RealStage(cluster, getpass.getuser(), library, conf)
+    stage.backend.submit(submission(stage, Program(), "--hold"))  # the cases that only read want something to read
     outcomes = []
     said = 0
     for outcome in side_by_side(stage):
         outcomes.append(_told(plan, outcome))
         said = said if _disturbs(outcome.case) else len(stage.said)
     cost = compare(cluster, library).sentence() if library is not None else ""
+    if plan.site == BARE:
+        return Row(plan, version, tuple(outcomes), (Weakness.NO_ACCOUNTING.value,), note=moved)
     found, known = weaknesses(stage), of_release(version)
     if isinstance(stage.backend, PyslurmBackend):
         outcomes.append(_by_the_library(stage, stage.backend, stage.said[:said]))

@@ -20,10 +20,15 @@ class Plan:
     """`cli`, `pyslurm` or `simulated`."""
     suite: str = ""
     """The Debian suite that the release comes from; empty: this machine's own Slurm, or none at all."""
+    site: str = ""
+    """What is special about the cluster: `BARE`, or `BY_OPTION` (reached from another one)."""
 
 
+BARE, BY_OPTION = "without accounting", "by -M"
 PLANS = (
     Plan("22.05-cli", "22.05", "cli"),
+    Plan("22.05-cli-by-M", "22.05", "cli", site=BY_OPTION),
+    Plan("22.05-cli-bare", "22.05", "cli", site=BARE),
     Plan("24.11-cli", "24.11", "cli", "trixie"),
     Plan("26.05-cli", "26.05", "cli", "sid"),
     Plan("26.05-pyslurm", "26.05", "pyslurm", "sid"),

@@ -13,14 +13,14 @@ _BLOCK = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
 
 def terminal(rows: Sequence[Row]) -> str:
     """The table with every failure and every skip below it: nothing is left out silently."""
-    lines = [f"{'Slurm':<10} {'backend':<10} {'passed':>6} {'failed':>6} {'skipped':>7}"]
+    lines = [f"{'Slurm':<28} {'backend':<10} {'passed':>6} {'failed':>6} {'skipped':>7}"]
     for row in rows:
-        what = row.version or row.plan.release
+        what = _name(row)
         if row.not_run:
-            lines.append(f"{what:<10} {row.plan.backend:<10} NOT RUN: {row.not_run}")
+            lines.append(f"{what:<28} {row.plan.backend:<10} NOT RUN: {row.not_run}")
             continue
         numbers = [row.count(result) for result in ("passed", "failed", "skipped")]
-        lines.append(f"{what:<10} {row.plan.backend:<10} {numbers[0]:>6} {numbers[1]:>6} {numbers[2]:>7}")
+        lines.append(f"{what:<28} {row.plan.backend:<10} {numbers[0]:>6} {numbers[1]:>6} {numbers[2]:>7}")
     for row in rows:
         lines += [f"{row.plan.name}: {told}" for told in (row.note, row.cost) if told]
         lines += [f"{row.plan.name}: {c.result}: {c.name}: {c.why}" for c in row.cases if c.result != "passed"]
@@ -45,7 +45,7 @@ def put(readme: str, rows: Sequence[Row]) -> str:
 def _name(row: Row) -> str:
     if row.plan.backend == "simulated":
         return "the simulated cluster"
-    return row.version or row.plan.release
+    return f"{row.version or row.plan.release}{f', {row.plan.site}' if row.plan.site else ''}"
 
 
 def _tested(row: Row) -> str:

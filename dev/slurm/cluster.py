@@ -113,6 +113,11 @@ class PrivateCluster(Client):
             raise ClusterError(f"no private cluster was ever booted in {root}")
         return cluster
 
+    @property
+    def daemons(self) -> tuple[str, ...]:
+        """Names of its own daemons; what it shares with another cluster is that one's."""
+        return tuple(self._daemons)
+
     def running(self) -> bool:
         """Some daemon of it runs."""
         return any(daemon.process is not None for daemon in self._daemons.values())

@@ -39,10 +39,20 @@ exec {sbatch} "$@"
 class RealStage:
     """See `chainwatch.slurm.contract.Stage`."""
 
-    can = frozenset(Can)
+    can: frozenset[Can] = frozenset(Can)
 
-    def __init__(self, cluster: PrivateCluster, user: str, pyslurm: str | None = None) -> None:
-        """`pyslurm` is a Python that has it: the backend is then the one by pyslurm."""
+    def __init__(
+        self, cluster: PrivateCluster, user: str, pyslurm: str | None = None, conf: Path | None = None
+    ) -> None:
+        """`pyslurm` is a Python that has it: the backend is then the one by pyslurm.
+
+        `conf` is the slurm.conf of another cluster, from which this one is reached by --clusters.
+        """
+        self._conf = conf
+        if not cluster.settings.accounting:
+            self.can -= {Can.ACCOUNTING, Can.ACCOUNTING_DOWN, Can.PREEMPT, Can.PREEMPT_REQUEUE, Can.SUBMIT_LIMIT}
+        if "munged" not in cluster.daemons:
+            self.can -= {Can.AUTHENTICATION_DOWN, Can.ACCOUNTING_DOWN}  # they are another cluster's
         self.cluster = cluster
         self.user = user
         self.directory = str(cluster.root / "contract")
@@ -60,7 +70,9 @@ class RealStage:
         """A backend of this cluster with deadlines that suit its short time-outs."""
         deadlines = Deadlines(query=30, act=30, submit=5)
         given = {"deadlines": deadlines, "bin_dir": str(self._programs), **choices}
-        return CliBackend(self.cluster.name, str(self.cluster.conf), **given)  # type: ignore[arg-type]
+        if self._conf is not None:
+            given = {"by_clusters_option": True, **given}
+        return CliBackend(self.cluster.name, str(self._conf or self.cluster.conf), **given)  # type: ignore[arg-type]
 
     def _by_pyslurm(self, python: str) -> PyslurmBackend:
         environment = client_environment(self.cluster.env, str(self.cluster.conf))

@@ -82,10 +82,20 @@ PERSONS = [
     reply(stderr="sbatch: unrecognized option '--nonsense'\nTry \"sbatch --help\" for more information\n", code=1),
     reply(stderr="sbatch: fatal: --propagate=X is not valid.\n", code=1),
 ]
+UNREACHED = (
+    "error: 'beta' can't be reached now, or it is an invalid entry for --cluster.  Use 'sacctmgr list clusters' to see "
+    "available clusters.\n"
+)
 UNSURE = [
     failed("Socket timed out on send/recv operation"),
     failed("Unable to contact slurm controller (connect failure)"),
     failed("Unable to contact slurm controller (receive failure)"),
+    # -M while that cluster's controller is down, and while slurmdbd, which knows where it is, is down (22.05).
+    reply(stderr=f"sbatch: {UNREACHED}", code=1),
+    reply(
+        stderr="sbatch: error: DBD_GET_CLUSTERS failure: Connection refused\nsbatch: error: Problem talking to database\n",
+        code=1,
+    ),
     failed("Message receive failure"),
     failed("Zero Bytes were transmitted or received"),
     failed("Protocol authentication error", 'Munge encode failed: Failed to access "/run/munge.sock"'),
@@ -243,3 +253,13 @@ def test_the_other_requests_are_refused_or_unanswered_too(verb: str) -> None:
         getattr(acting("slurm_update error: Socket timed out on send/recv operation\n", 1)[0], verb)(12)
     with pytest.raises(Refused):
         getattr(acting("10_2: Job has already finished\n", 1)[0], verb)(12)
+
+
+def test_a_cluster_that_the_option_cannot_reach_is_silence_whatever_is_asked() -> None:
+    out = reply(stderr=f"scontrol: {UNREACHED}", code=1)
+    slurm, _ = backend(squeue=out, scontrol=out, scancel=out)
+    questions = [lambda: slurm.queue(None), lambda: slurm.job(7), lambda: slurm.script(7), slurm.nodes, slurm.info]
+    acts = [lambda: slurm.cancel(7), lambda: slurm.hold(7), lambda: slurm.release(7), lambda: slurm.requeue(7)]
+    for call in (*questions, *acts):
+        with pytest.raises(NoInformation):
+            call()

@@ -50,6 +50,8 @@ NO_ANSWER = (
     "could not establish a configuration source",
     "failed to fetch config",
     "problem talking to the database",
+    "problem talking to database",
+    "can't be reached now",  # -M: slurmdbd has no address of that cluster's controller while it is down
     "unable to connect to database",
     "no partition information",  # a controller that is still starting
 )

@@ -15,7 +15,9 @@ from chainwatch.slurm.contract.stage import Broken, Can, Program, Stage, expect,
 @case(Can.SUBMIT)
 def wrong_request_needs_a_person(stage: Stage) -> None:
     """An unknown QOS or partition, and a script that is gone, are refused and need a person."""
-    for option in ("--qos=cw-no-such-qos", "--partition=cw-no-such-partition"):
+    options = ["--partition=cw-no-such-partition"]
+    options += ["--qos=cw-no-such-qos"] if Can.ACCOUNTING in stage.can else []  # without it any QOS is taken
+    for option in options:
         refused_for(_submitting(stage, option), Refusal.PERSON)
     gone = replace(submission(stage, Program()), script=f"{stage.directory}/cw-no-such-script.sh")
     refused_for(lambda: stage.backend.submit(gone), Refusal.PERSON)
