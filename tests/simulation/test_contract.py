@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from chainwatch.slurm.contract import CASES, CannotPlay, Case, Program, submission
+from chainwatch.slurm.contract import CASES, Can, CannotPlay, Case, Program, submission
 from tests.simulation.stage import SHORT, SimulatedStage
 
 
@@ -28,3 +28,14 @@ def test_all_cases_can_be_played_one_after_the_other_on_one_cluster() -> None:
             case.run(stage)
         except CannotPlay:
             continue
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_simulated_site_without_accounting_keeps_what_is_left_of_the_contract(case: Case) -> None:
+    stage = SimulatedStage(dataclasses.replace(SHORT, accounting=False))
+    stage.can = stage.can - {Can.ACCOUNTING, Can.ACCOUNTING_DOWN}
+    stage.backend.submit(submission(stage, Program(), "--hold"))
+    try:
+        case.run(stage)
+    except CannotPlay as reason:
+        assert "accounting" in str(reason)
