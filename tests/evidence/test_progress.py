@@ -127,3 +127,40 @@ def test_of_two_patterns_that_read_a_bar_the_one_that_tells_the_loss_is_believed
     reached = ProgressReader().read(b"Epoch 1:   5%|x | 5/100 [00:01<00:02, 3.1it/s, train_loss=0.25]")
     assert reached is not None
     assert (reached.step, reached.total, reached.loss) == (5, 100, 0.25)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"/var/spool/slurmd/job00011/slurm_script: line 3: 23441 Killed      srun python train.py --steps=80000 --lr=1",
+        b"job.sh: line 9: 311 Terminated   python train.py --train-step 80000",
+        b"+ srun python train.py --global-step 80000",
+        b"Namespace(batch_size=8, steps=80000, lr=0.1)",
+        b"steps: 80000",
+        b"  'steps': 80000,",
+        b"max-step: 80000",
+        b"arguments: {'step': 80000}",
+        b"save every 500 steps, 80000 in all",
+    ],
+)
+def test_what_a_run_was_asked_for_is_no_step_that_it_reached(line: bytes) -> None:
+    """A killed command that is printed with its options must never prove that the chain is done."""
+    assert ProgressReader().read(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (b"steps: 5 of 80, loss 2.5", 5),
+        (b"steps 5/80", 5),
+        (b"updates: 5 loss: 2.5", 5),
+        (b"[trainer] step 5 loss 2.5", 5),
+        (b"(step=5) loss=2.5", 5),
+        (b"Training Step: 5", 5),
+        (b"step: 5 -- loss: 0.3", 5),
+    ],
+)
+def test_a_step_in_plain_words_is_read(line: bytes, step: int) -> None:
+    reached = ProgressReader().read(line)
+    assert reached is not None
+    assert reached.step == step

@@ -44,14 +44,24 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
     "tqdm": (rf"\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss[=:] ?(?P<loss>{_LOSS}))?",),
     "keras": (rf"^ *{_STEP}/{_TOTAL} +(?:\[[=>.]+\]|[━\x1b]).*(?:loss: (?P<loss>{_LOSS}))?",),
     "generic": (
-        rf"\b(?:[Gg]lobal[_ ][Ss]tep|[Tt]rain(?:ing)?[_ ][Ss]tep|[Ss]teps?|[Ii]teration|[Ii]ter|[Uu]pdates?)\b"
+        # A bare count (`steps: 80000`) is what a run was asked for; with a total or a loss it is a step.
+        rf"(?:^|[^\w./-])(?:[Gg]lobal[_ ][Ss]tep|[Tt]rain(?:ing)?[_ ][Ss]tep|[Ss]tep|[Ii]teration|[Ii]ter|[Uu]pdate)\b"
         rf"[\"']?\s*[:=#\[ ]\s*{_STEP}(?:\s*(?:/|of)\s*{_TOTAL})?"
         rf"(?:.*?\b[Ll]oss\b[\"']?\s*[:= ]\s*(?P<loss>{_LOSS}))?",
+        rf"(?:^|[^\w./-])(?:[Ss]teps|[Uu]pdates)[\"']?\s*[:=#\[ ]\s*{_STEP}\s*(?:/|of)\s*{_TOTAL}"
+        rf"(?:.*?\b[Ll]oss\b[\"']?\s*[:= ]\s*(?P<loss>{_LOSS}))?",
+        rf"(?:^|[^\w./-])(?:[Ss]teps|[Uu]pdates)[\"']?\s*[:=#\[ ]\s*{_STEP}\b"
+        rf".*?\b[Ll]oss\b[\"']?\s*[:= ]\s*(?P<loss>{_LOSS})",
         rf"Epoch: ?\[(?P<epoch>\d+)\] ?\[ *{_STEP}/{_TOTAL}\](?:.*?[Ll]oss:? (?P<loss>{_LOSS}))?",
     ),
 }
 """Patterns (RE2) by profile, the telling ones first."""
 
+_ASKED_FOR = re2.compile(
+    rb"(?:^|\s)--[A-Za-z]|\b(?:Namespace|[Aa]rguments|[Aa]rgs|[Cc]onfig|[Hh]params)\b *[(:={]|^\+ "
+)
+"""A command line (also as the shell prints it when it was killed) or a dump of settings: it tells what was asked for, and
+the generic profile reads no step there."""
 _TAIL = 1 << 18
 """Bytes at the end of a log in which the newest step is looked for."""
 _BLOCK = 1 << 13
@@ -113,6 +123,8 @@ class ProgressReader:
 
     def _by(self, number: int, line: bytes, position: int) -> Reached | None:
         name, pattern = self._patterns[number]
+        if name == "generic" and _ASKED_FOR.search(line):
+            return None
         found = pattern.search(line)
         if not found:
             return None
