@@ -250,7 +250,9 @@ class World:
         if not jobs:
             return record.state.quiet
         same = {JobState.RUNNING: ChainState.RUNNING, JobState.PENDING: ChainState.PENDING}
-        alone = len(jobs) == 1 and jobs[0].preempted_at is None and not jobs[0].completing
+        standby = self.tales[record.name].plan.standby and record.step is not None  # it was queued, or will not be
+        behind = [j for j in jobs[1:] if standby and j.pending]
+        alone = len(jobs) == 1 + len(behind) and jobs[0].preempted_at is None and not jobs[0].completing
         return alone and record.state is same.get(jobs[0].state) and self.healthy()
 
     def healthy(self) -> bool:
