@@ -48,7 +48,7 @@ class Slurm:
         }
 
     def __call__(self, program: str, *arguments: str) -> Reply:
-        key = next((word for word in arguments if word in self.answers), program)
+        key = next((word for word in reversed(arguments) if word in self.answers), program)
         text = self.answers[key]
         if text is None:
             raise NoInformation(f"{program} gave no answer")
@@ -143,6 +143,12 @@ def test_limits_are_weighed_against_the_chains(config: Config) -> None:
     slurm = Slurm()
     slurm.answers["assoc"] = "acct||1\n"
     assert "allows 1 submitted jobs" in found(patient(slurm, config))["max_submit_jobs"].what
+    slurm.answers["assoc"] = "acct||500\n"
+    slurm.answers["format=Name,MaxSubmitPU"] = "normal|\nextra|1\n"
+    assert "max_submit_jobs" not in found(patient(slurm, config)), "no chain uses that QOS"
+    full = config.model_dump(mode="json", by_alias=True)
+    full["chains"]["run-a"]["sbatch"] = ["--qos=extra"]
+    assert "QOS extra allows 1" in found(patient(slurm, Config.model_validate(full)))["max_submit_jobs"].what
     slurm.answers["assoc"] = None
     assert found(patient(slurm, config))["limits"].level is Level.UNKNOWN
 

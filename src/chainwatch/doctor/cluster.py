@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 
 from chainwatch.config.values import show_duration
 from chainwatch.doctor.asking import Patient
 from chainwatch.doctor.finding import Finding, Level
+from chainwatch.doctor.preemption import used_options
 from chainwatch.slurm import NoInformation
 from chainwatch.slurm.scontrol import parse_config
 from chainwatch.slurm.weaker import Weakness, of_release
@@ -156,7 +158,7 @@ def bad_exit(patient: Patient) -> Iterator[Finding]:
 
 
 def limits(patient: Patient) -> Iterator[Finding]:
-    """MaxSubmitJobs of the user's associations, against the number of chains."""
+    """MaxSubmitJobs of the user's associations and of the QOS that the chains use, against the number of chains."""
     if not patient.slurm:
         return
     try:
@@ -166,17 +168,37 @@ def limits(patient: Patient) -> Iterator[Finding]:
     except NoInformation as error:
         yield Finding("limits", Level.UNKNOWN, f"the submission limits could not be read: {error}")
         return
-    chains = len(patient.config.chains) if patient.config else 0
+    chains = patient.config.chains.values() if patient.config else ()
     for row in text.splitlines():
         account, _, most = [*row.split("|"), "", ""][:3]
-        if most.isdigit() and int(most) < max(2, chains):
-            yield Finding(
-                "max_submit_jobs",
-                Level.PROBLEM,
-                f"account {account} allows {most} submitted jobs, and {chains} chains are configured",
-                "Submissions beyond that are refused, and chains wait for each other.",
-                "Ask for a higher MaxSubmitJobs, or run fewer chains at once.",
-            )
+        yield from _too_few(f"account {account}", most, len(chains))
+    used = Counter(used_options(chain, patient.script(chain)).get("qos", "") for chain in chains)
+    for name, most in _qos_limits(patient).items():
+        if used[name]:
+            yield from _too_few(f"QOS {name}", most, used[name])
+
+
+def _qos_limits(patient: Patient) -> dict[str, str]:
+    """MaxSubmitJobsPerUser by QOS; none where Slurm gives no answer."""
+    try:
+        text = patient.ask("sacctmgr", "-n", "-P", "show", "qos", "format=Name,MaxSubmitPU").text
+    except NoInformation:
+        return {}
+    rows = (row.split("|") for row in text.splitlines())
+    return {row[0]: row[1] for row in rows if len(row) >= 2}
+
+
+def _too_few(who: str, most: str, chains: int) -> Iterator[Finding]:
+    """A chain needs room for a second job: the next one is submitted while the last is still being counted."""
+    if most.isdigit() and int(most) < max(2, chains):
+        yield Finding(
+            "max_submit_jobs",
+            Level.PROBLEM,
+            f"{who} allows {most} submitted jobs, and {chains} chain{'s' * (chains != 1)} {'are' if chains != 1 else 'is'} "
+            "configured for it",
+            "Submissions beyond that are refused, and chains wait for each other.",
+            "Ask for a higher MaxSubmitJobs, or run fewer chains at once.",
+        )
 
 
 def _sentence(clause: str) -> str:

@@ -35,7 +35,7 @@ class Rules:
 
     def of(self, chain: Chain, script: str) -> tuple[str, Rule] | None:
         """What holds for the jobs of a chain: its QOS where that says something, else its partition."""
-        given = {**read(script).options, **{o.name: o.value or "" for o in words.parse(chain.sbatch).options}}
+        given = used_options(chain, script)
         qos, partition = given.get("qos", ""), given.get("partition", self.default_partition).split(",")[0]
         rule = self.qos.get(qos)
         if rule is not None and (rule.grace or rule.mode not in {"", "cluster"}):
@@ -43,6 +43,11 @@ class Rules:
         if partition in self.partitions:
             return f"partition {partition}", self.partitions[partition]
         return None if rule is None else (f"QOS {qos}", rule)
+
+
+def used_options(chain: Chain, script: str) -> dict[str, str]:
+    """The sbatch options of a chain's jobs by long name: the script's, and over them the configuration's."""
+    return {**read(script).options, **{o.name: o.value or "" for o in words.parse(chain.sbatch).options}}
 
 
 def rules(patient: Patient) -> Rules:

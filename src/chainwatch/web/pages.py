@@ -21,7 +21,7 @@ from chainwatch.web.view import View
 from chainwatch.web.words import age, badge, bar, left, path_of, span, steps, table, when
 
 _FIRST = {ChainState.STOPPED: 0, ChainState.RESTING: 1, ChainState.RECOVERING: 2, ChainState.WAITING: 3}
-_HEADS = ("Chain", "State", "Since", "Progress", "Left", "What was decided, and why")
+_HEADS = ("Chain", "State", "Since", "Progress", "Left", "Decided, and why")
 
 
 @dataclass(frozen=True, slots=True)
