@@ -37,6 +37,11 @@ test-matrix: venv slurm ## the backends' contract on real Slurm 22.05, 24.11 and
 unit: venv ## the tests that need no Slurm
 	$(BIN)/pytest -m 'not slurm'
 
+real: venv ## checkpoints that the real torch writes now, cut everywhere (TORCH=torch==2.13.0 names the build)
+	@test -d .real/torch || timeout 900 $(BIN)/pip install -q --disable-pip-version-check --target .real '$(or $(TORCH),torch==2.13.0)' \
+		|| { rm -rf .real; echo "torch did not install: the checkpoints that it writes were not tested" >&2; }
+	@test ! -d .real/torch || PYTHONPATH=.real $(BIN)/pytest -p no:cacheprovider tests/checkpoints/test_fresh_torch.py
+
 never: venv ## what must never happen, on HISTORIES=500 new random histories of the simulated cluster
 	CHAINWATCH_HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest tests/simulation/test_never.py --timeout=0
 

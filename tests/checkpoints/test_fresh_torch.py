@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import pickletools
 import random
+import re
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +39,29 @@ def state() -> dict[str, Any]:
     }
 
 
+def boundaries(path: Path) -> set[int]:
+    """Where one structure of the file ends and the next begins, as the standard library sees them."""
+    data = path.read_bytes()
+    found = {0, len(data)}
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for record in archive.infolist():
+                lengths = struct.unpack("<HH", data[record.header_offset + 26 : record.header_offset + 30])
+                begin = record.header_offset + 30 + sum(lengths)
+                found |= {record.header_offset, record.header_offset + 30, begin, begin + record.file_size}
+            found |= {
+                archive.start_dir,
+                *(match.start() for match in re.finditer(b"PK(\x01\x02|\x05\x06|\x06[\x06\x07])", data)),
+            }
+        return found
+    stream = io.BytesIO(data)
+    for _ in range(5):  # the pickles of the legacy format; the storages lie behind them
+        for _, _, position in pickletools.genops(stream):
+            found.add(position or 0)
+        found.add(stream.tell())
+    return found
+
+
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_what_torch_saves_is_intact_and_every_cut_is_found(legacy: bool, protocol: int, tmp_path: Path) -> None:
@@ -48,18 +76,38 @@ def test_what_torch_saves_is_intact_and_every_cut_is_found(legacy: bool, protoco
         assert (found.status, found.step, found.warnings) == (Status.INTACT, 300, ()), found.reason
     data = path.read_bytes()
     random.seed(0)
-    for cut in {*range(1, 60), *(random.randrange(len(data)) for _ in range(200))}:
-        path.write_bytes(data[: len(data) - cut])
-        assert not examine(str(path)).ok
+    near = {each + step for each in boundaries(path) for step in (-1, 0, 1)}
+    for kept in sorted({*near, *(random.randrange(len(data)) for _ in range(300))} - {len(data)}):
+        if 0 <= kept < len(data):
+            path.write_bytes(data[:kept])
+            assert not examine(str(path)).ok, f"cut at {kept} of {len(data)}"
 
 
-def test_a_distributed_checkpoint_is_intact_until_a_shard_is_cut(tmp_path: Path) -> None:
+def test_a_distributed_checkpoint_is_intact_until_a_file_is_cut_anywhere(tmp_path: Path) -> None:
     from torch.distributed import checkpoint
 
     step = tmp_path / "step-10"
     checkpoint.save(state()["model"], checkpoint_id=str(step), no_dist=True)
     found = verify(str(step), deep=True).checkpoints[0]
     assert (found.status, found.format, found.step) == (Status.INTACT, "dcp", 10), found.reason
-    shard = next(step.glob("*.distcp"))
-    shard.write_bytes(shard.read_bytes()[:-1])
-    assert verify(str(step), settle=-1.0).checkpoints[0].status is Status.DAMAGED
+    random.seed(0)
+    for path in (next(step.glob("*.distcp")), step / ".metadata"):
+        data = path.read_bytes()
+        items = {match.start() for match in re.finditer(b"PK[\x01-\x06][\x02-\x08]", data)}
+        cuts = {*range(1, len(data), 7), *items, len(data) - 1} if path.name == ".metadata" else {*items, len(data) - 1}
+        for kept in sorted({*cuts, *(random.randrange(len(data)) for _ in range(200))}):
+            path.write_bytes(data[:kept])
+            assert verify(str(step), settle=-1.0).checkpoints[0].status is Status.DAMAGED, f"{path.name} cut at {kept}"
+        path.write_bytes(data)
+
+
+def test_what_safetensors_saves_from_torch_is_intact_and_every_cut_is_found(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    path = tmp_path / "step_300.safetensors"
+    save_file({name: each.contiguous() for name, each in state()["model"].items()}, path)
+    assert verify(str(path), deep=True).checkpoints[0].intact
+    data = path.read_bytes()
+    for kept in range(0, len(data), 11):
+        path.write_bytes(data[:kept])
+        assert not examine(str(path)).ok
