@@ -128,7 +128,7 @@ def test_a_duplicate_of_our_own_that_was_cancelled_does_not_hide_that_the_chain_
 def test_the_invariants_see_a_daemon_that_submits_twice(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from chainwatch.actions import submit
 
-    monkeypatch.setattr(submit, "look_up", lambda intent, snapshot, now, settle: submit.SurelyAbsent())
+    monkeypatch.setattr(submit, "look_up", lambda *_: submit.SurelyAbsent())
     plan = Plan(faults=(Fault("submit", 1, FaultKind.LATE, late=70.0),))
     with pytest.raises(Never, match=r"made 2 times|was submitted while"):
         play(plan, template)

@@ -6,16 +6,20 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from chainwatch.config.models import Chain
+from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.clock import SystemClock
 from chainwatch.supervisor import reading
 from chainwatch.supervisor.daemon import ONCE_PATIENCE
 from chainwatch.supervisor.house import on_disk
-from chainwatch.supervisor.readers import Silent
-from chainwatch.supervisor.workers import ProcessReaders
+from chainwatch.supervisor.readers import Place, Silent
+from chainwatch.supervisor.workers import KEPT, ProcessReaders
 from tests.alerts.conftest import wait_until
 
 
@@ -81,3 +85,56 @@ def test_a_single_pass_waits_for_a_slow_read(tmp_path: Path) -> None:
         assert patient.work("key", reading.script, on_disk, str(pipe)) == b"late"
     finally:
         patient.close()
+
+
+def test_a_report_that_was_begun_before_the_chain_changed_is_not_an_answer_about_it_now(tmp_path: Path) -> None:
+    """The kind: a slow read that nobody fetched, found again when the next job has ended."""
+    settings = Chain.model_validate({"batch": "/t.sh", "checkpoints": str(tmp_path)})
+    late = ProcessReaders(SystemClock(), patience=0.0)
+    try:
+        place = Place("run", settings, str(tmp_path), SystemClock().now())
+        assert isinstance(late.checkpoints(place, settle=timedelta(0)), Silent)
+        wait_until(lambda: late._collect(0.1) is None and bool(late._done), 20)
+        (tmp_path / "checkpoint-10").mkdir()
+        changed = replace(place, since=SystemClock().now())
+        answers: list[object] = []
+
+        def answered() -> bool:
+            answers.append(late.checkpoints(changed, settle=timedelta(0)))
+            return isinstance(answers[-1], RunReport)
+
+        wait_until(answered, 20)
+        assert isinstance(answers[0], Silent)
+        report = answers[-1]
+        assert isinstance(report, RunReport)
+        assert [c.path for c in report.checkpoints] == [str(tmp_path / "checkpoint-10")]
+    finally:
+        late.close()
+
+
+def test_an_answer_that_nobody_fetched_is_forgotten(tmp_path: Path) -> None:
+    class Later(SystemClock):
+        passed = timedelta(0)
+
+        def now(self) -> datetime:
+            return super().now() + self.passed
+
+    (tmp_path / "script").write_text("old")
+    clock = Later()
+    readers = ProcessReaders(clock, patience=0.0)
+    arguments = ("key", reading.script, on_disk, str(tmp_path / "script"))
+    try:
+        readers.work(*arguments)
+        wait_until(lambda: readers._collect(0.1) is None and bool(readers._done), 20)
+        (tmp_path / "script").write_text("new")
+        clock.passed = 2 * KEPT
+        answers: list[object] = []
+
+        def answered() -> bool:
+            answers.append(readers.work(*arguments))
+            return not isinstance(answers[-1], Silent)
+
+        wait_until(answered, 20)
+        assert answers[-1] == b"new"
+    finally:
+        readers.close()

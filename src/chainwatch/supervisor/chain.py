@@ -47,7 +47,7 @@ class ChainStep:
             self._doubtful.settle(record, scene, now)  # so that it may be forgotten, and no job of ours is nobody's
             return record
         settings = self.house.settings(record)
-        place = Place(record.name, settings, self.acting.directory(record, settings))
+        place = Place(record.name, settings, self.acting.directory(record, settings), record.state_since)
         record = self._wishes(record, now)
         record = self._meeting.meet(record, scene, now)
         open_submission = self._doubtful.settle(record, scene, now)

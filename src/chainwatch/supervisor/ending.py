@@ -188,7 +188,7 @@ class Ending:
         """Slurm knows the job no more. Its logs and files may still prove that the chain is done."""
         lost = replace(attempt.job, state=JobState.UNKNOWN, raw_state="gone from the controller's memory")
         settings = self.house.settings(record)
-        place = Place(record.name, settings, self.acting.directory(record, settings))
+        place = Place(record.name, settings, self.acting.directory(record, settings), record.state_since)
         end = ends.Ended(lost, complete=False)
         return judging.judge(self.house, record, settings, place, attempt, end, scene.snapshot, now)
 

@@ -46,6 +46,8 @@ class Place:
     settings: Chain
     directory: str
     """Absolute working directory of the job."""
+    since: datetime | None = None
+    """Since when the chain is in its present state: a report of an earlier one does not count."""
 
 
 class Readers(Protocol):

@@ -29,6 +29,8 @@ from chainwatch.supervisor.readers import LeftBehind, Place, Silent
 T = TypeVar("T")
 MOST_WORKERS = 3
 _RUNNING = ":running"
+KEPT = timedelta(minutes=15)
+"""How old an answer may be that nobody fetched: the question may be asked again days later, of another state."""
 MOST_GIVEN_UP = 8
 """Readers that hang for ever, before no new one is started."""
 
@@ -39,7 +41,16 @@ class _Worker:
     pipe: Connection
     key: str | None = None
     since: float = 0.0
+    begun: datetime | None = None
     deadline: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    good: bool
+    value: Any
+    begun: datetime
+    """When the work was begun: what changed since is not in it."""
 
 
 def _serve(pipe: Connection) -> None:
@@ -93,7 +104,7 @@ class ProcessReaders:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["chainwatch.supervisor.reading"])
         self._workers: list[_Worker] = []
-        self._done: dict[str, tuple[bool, Any]] = {}
+        self._done: dict[str, _Answer] = {}
         self._given_up: list[_Worker] = []
         self._following: dict[str, tuple[AttemptId | None, Following]] = {}
 
@@ -114,6 +125,7 @@ class ProcessReaders:
             (place, settle, now, fresh),
             place.settings.checkpoints.read_deadline,
             self._patience if fresh else 0.0,
+            place.since,
         )
         return answer if isinstance(answer, (RunReport, Silent)) else Silent("an answer that is no report")
 
@@ -170,13 +182,16 @@ class ProcessReaders:
         arguments: tuple[Any, ...],
         deadline: timedelta,
         patience: float | None = None,
+        since: datetime | None = None,
     ) -> Any:
+        """`since`: an answer whose work was begun before does not count."""
         self._collect(0.0)
+        self._forget(key, since)
         if key not in self._done and not any(w.key == key for w in self._workers):
             worker = self._idle()
             if worker is None:
                 return Silent("every reader is busy: storage is slow")
-            worker.key, worker.since = key, self._clock.monotonic()
+            worker.key, worker.since, worker.begun = key, self._clock.monotonic(), self._clock.now()
             worker.deadline = worker.since + deadline.total_seconds()
             try:
                 share = None if self.rate is None else self.rate / MOST_WORKERS / 2  # the other half is for seals
@@ -188,10 +203,23 @@ class ProcessReaders:
             waiting = next((w for w in self._workers if w.key == key), None)
             if waiting is not None:
                 self._receive(waiting, self._patience if patience is None else patience)
+                self._forget(key, since)
         if key in self._done:
-            good, answer = self._done.pop(key)
-            return answer if good else Silent(str(answer))
+            answer = self._done.pop(key)
+            return answer.value if answer.good else Silent(str(answer.value))
         return Silent("storage does not answer yet")
+
+    def _forget(self, key: str, since: datetime | None) -> None:
+        """Drop what is too old to be an answer."""
+        old = self._clock.now() - KEPT
+        for name, answer in list(self._done.items()):
+            if answer.begun < old or (name == key and since is not None and answer.begun < since):
+                del self._done[name]
+
+    def _note(self, worker: _Worker, good: bool, value: Any) -> None:
+        assert worker.key is not None, "only a busy worker has an answer"
+        assert worker.begun is not None
+        self._done[worker.key] = _Answer(good, value, worker.begun)
 
     def _collect(self, patience: float) -> None:
         now = self._clock.monotonic()
@@ -200,23 +228,18 @@ class ProcessReaders:
                 continue
             self._receive(worker, patience)
             if worker.key is not None and now > worker.deadline:
-                self._done[worker.key] = (
-                    False,
-                    f"storage did not answer within {worker.deadline - worker.since:.0f} s",
-                )
+                self._note(worker, False, f"storage did not answer within {worker.deadline - worker.since:.0f} s")
                 self._replace(worker)
 
     def _receive(self, worker: _Worker, patience: float) -> None:
-        key = worker.key
-        assert key is not None, "only a busy worker has an answer"
         try:
             with self._waiting():
                 there = worker.pipe.poll(patience)
             if there:
-                self._done[key] = worker.pipe.recv()
+                self._note(worker, *worker.pipe.recv())
                 worker.key = None
         except (EOFError, OSError):
-            self._done[key] = (False, "the reader died while it read")
+            self._note(worker, False, "the reader died while it read")
             self._replace(worker)
 
     def _idle(self) -> _Worker | None:
