@@ -77,3 +77,18 @@ def test_a_failed_launch_that_slurm_holds_is_no_mere_waiting(play: Stage, spelli
     assert [call for call in on.clients.lines("scontrol") if "release" in call], "it does not just wait"
     on.finishes()
     assert len(on.submitted()) == 1
+
+
+def test_a_first_job_waits_for_a_save_that_may_still_be_written_and_starts_from_the_intact_step(play: Stage) -> None:
+    """Somebody's job was cut a minute ago, or still writes: the same bytes. Only then the chain is handed to us."""
+    on = play(first=False)
+    disk = on.tale().disk
+    disk.finish_save(disk.begin_save(300, None))
+    disk.cut_save(disk.begin_save(600, None), 0.2)
+    on.store.update_chain("run0", retried_at=on.clock.now())
+    on.go(60)
+    assert "still being written" in on.record().sentence
+    assert not on.submitted()
+    on.finishes()
+    assert on.resumed()[0].step == 300
+    assert on.never_bad()

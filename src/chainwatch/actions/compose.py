@@ -88,10 +88,6 @@ def compose(settings: Chain, order: Order) -> Submission:
         environment.pop(stale, None)
     if order.avoid:
         ours[AVOID] = ":".join(order.avoid)
-    environment |= ours
-    export = _exporting(_effective(in_script, given, "export"), ours)
-    if export is not None:
-        words.append(f"--export={export}")
     args = list(settings.args)
     where = settings.checkpoints
     if where is not None:
@@ -99,10 +95,14 @@ def compose(settings: Chain, order: Order) -> Submission:
         if where.hand_over is HandOver.VARIABLE:
             environment.pop(where.variable, None)
             if path:
-                environment[where.variable] = path
+                ours[where.variable] = path
         elif where.hand_over is HandOver.ARGUMENT and isinstance(order.resume, FromCheckpoint):
             step = order.resume.checkpoint.step
             args.append(where.argument.format(path=path, step="" if step is None else step))
+    environment |= ours
+    export = _exporting(_effective(in_script, given, "export"), ours)
+    if export is not None:
+        words.append(f"--export={export}")
     return Submission(
         script=order.script,
         args=tuple(args),

@@ -68,7 +68,8 @@ def choose(
     newer = [c for c in ordered if newest is None or _order(c) > _order(newest)]
     writing = [c for c in newer if c.status is Status.IN_PROGRESS]
     if writing:
-        return NotYet(f"{_name(writing[-1])} is still being written: {writing[-1].reason}", writer=True)
+        reason = writing[-1].reason.removeprefix("still being written: ")
+        return NotYet(f"{_name(writing[-1])} is still being written: {reason}", writer=True)
     bad = tuple(c for c in newer if not c.intact or c.path in avoid)
     if newest is not None:
         sentence = f"resumes from {_name(newest)}"

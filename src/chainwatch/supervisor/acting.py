@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import Attempt, ChainState, History, LeaveAlone, Rest, Resubmit, Stop, Wait
@@ -103,7 +103,7 @@ class Acting:
         now: datetime,
     ) -> ChainRecord:
         last = past.attempts[-1] if past.attempts else None
-        settle = judging.settle_after(last.job, settings) if last else timedelta(0)
+        settle = judging.settle_after(last.job, settings) if last else judging.settle_before_first(settings)
         begun = self.house.clock.monotonic()
         report = self.house.readers.checkpoints(place, settle=settle)
         if isinstance(report, RunReport):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from chainwatch.config.models import Chain
+from chainwatch.config.models import Chain, HandOver
 from chainwatch.diagnosis import diagnose
 from chainwatch.diagnosis.torn import torn_by
 from chainwatch.evidence.end_records import as_recorded
@@ -44,6 +44,15 @@ def settle_after(job: Job, settings: Chain) -> timedelta:
     if job.state is JobState.REQUEUED and job.preempted_at is not None:
         return timedelta(0)
     return settings.checkpoints.settle
+
+
+def settle_before_first(settings: Chain) -> timedelta:
+    """The same before the chain's first job, when nobody knows who wrote there last. Where chainwatch would change what
+    it finds, a writer that may still live is given its time."""
+    where = settings.checkpoints
+    if where is None or where.hand_over not in {HandOver.POINTER, HandOver.SET_ASIDE}:
+        return timedelta(0)
+    return where.settle
 
 
 def judge(
