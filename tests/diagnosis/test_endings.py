@@ -12,15 +12,17 @@ from tests.diagnosis.endings import Ending, endings, judged
 
 CASES = tuple(endings(Path(__file__).parent / "cases"))
 FURTHER = tuple(endings(Path(__file__).parent / "further_endings.yaml"))
+UNSEEN = tuple(endings(Path(__file__).parent / "unseen_endings.yaml"))
+EVERY = (*CASES, *FURTHER, *UNSEEN)
 
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
     folder = tmp_path_factory.mktemp("endings")
-    return {case.id: judged(case, folder) for case in (*CASES, *FURTHER)}
+    return {case.id: judged(case, folder) for case in EVERY}
 
 
-@pytest.mark.parametrize("cases", [CASES, FURTHER], ids=["cases", "further"])
+@pytest.mark.parametrize("cases", [CASES, FURTHER, UNSEEN], ids=["cases", "further", "unseen"])
 def test_cause_is_right_in_95_of_100_and_retry_in_97(cases: tuple[Ending, ...], verdicts: dict[str, Verdict]) -> None:
     confusion: Counter[tuple[str, str]] = Counter()
     wrong: list[str] = []
@@ -40,17 +42,17 @@ def test_cause_is_right_in_95_of_100_and_retry_in_97(cases: tuple[Ending, ...], 
     assert retries >= 0.97 * len(cases), wrong
 
 
-@pytest.mark.parametrize("case", [c for c in (*CASES, *FURTHER) if c.cause == "completed"], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [c for c in EVERY if c.cause == "completed"], ids=lambda c: c.id)
 def test_a_completed_run_is_never_resubmitted(case: Ending, verdicts: dict[str, Verdict]) -> None:
     assert verdicts[case.id].retry is Retry.NO
 
 
-@pytest.mark.parametrize("case", [c for c in (*CASES, *FURTHER) if c.retries == {"no"}], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [c for c in EVERY if c.retries == {"no"}], ids=lambda c: c.id)
 def test_a_no_is_never_a_yes(case: Ending, verdicts: dict[str, Verdict]) -> None:
     assert verdicts[case.id].retry is Retry.NO
 
 
-@pytest.mark.parametrize("case", [c for c in (*CASES, *FURTHER) if c.cause != "completed"], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [c for c in EVERY if c.cause != "completed"], ids=lambda c: c.id)
 def test_nothing_unfinished_is_called_done(case: Ending, verdicts: dict[str, Verdict]) -> None:
     assert verdicts[case.id].outcome is not Outcome.DONE
     assert verdicts[case.id].cause is not Cause.COMPLETED

@@ -16,6 +16,8 @@ SURVIVED_NOTICE = 12
 _REACTIVE = frozenset({Cause.NETWORK_FABRIC, Cause.HANG, Cause.RENDEZVOUS})
 """What the other ranks print when one rank dies."""
 _REACTIVE_BELOW = 80
+_AN_ECHO = 18
+"""Effects from this specificity on tell that something failed: aborts of NCCL, lost peers, a dead store."""
 _SLURM_SPEAKS = frozenset({Cause.PREEMPTION, Cause.TIME_LIMIT, Cause.CANCELLED_BY_USER, Cause.CANCELLED_BY_OTHER})
 
 
@@ -53,6 +55,15 @@ def choose(findings: Sequence[Finding]) -> Choice:
     aside = [SetAside(f, "the training went on after it") for f in findings if went_on(f) and not f.effect]
     alive = [f for f in findings if not went_on(f)]
     causes = [f for f in alive if not f.effect]
+    for finding in [f for f in causes if f.survivable]:
+        if finding.survived:
+            causes.remove(finding)
+            aside.append(SetAside(finding, "the training went on after it"))
+            continue
+        later = next((f for f in alive if _ended_it(f) and f.cause is not finding.cause and before(finding, f)), None)
+        if later is not None:
+            causes.remove(finding)
+            aside.append(SetAside(finding, f"it went on after it, until `{_short(later)}`"))
     reactive = [f for f in causes if f.cause in _REACTIVE and f.specificity < _REACTIVE_BELOW]
     for finding in reactive:
         trigger = next((f for f in causes if _could_trigger(f) and before(f, finding)), None)
@@ -71,7 +82,7 @@ def choose(findings: Sequence[Finding]) -> Choice:
             for f in _strong_effects(alive)
         ]
         return Choice(root, tuple(aside))
-    effects = [f for f in alive if f.specificity > 0]
+    effects = [f for f in alive if f.specificity > 0 and f.effect]
     if not effects:
         return Choice(None, tuple(aside))
     top = max(f.specificity for f in effects)
@@ -88,6 +99,11 @@ def first_of(findings: Iterable[Finding]) -> Finding:
 
 def _could_trigger(finding: Finding) -> bool:
     return finding.cause not in _REACTIVE | _SLURM_SPEAKS and finding.specificity >= 30
+
+
+def _ended_it(finding: Finding) -> bool:
+    """A failure that a program does not survive, or an echo that tells of one."""
+    return not finding.survivable and finding.specificity >= (_AN_ECHO if finding.effect else 30)
 
 
 def _strong_effects(findings: Sequence[Finding]) -> list[Finding]:

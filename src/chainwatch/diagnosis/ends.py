@@ -131,6 +131,10 @@ def _clean_exit(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | 
                 else "Slurm says COMPLETED, the log ends in an error. Look, then `done` or `retry`.",
                 why="Slurm recorded COMPLETED 0:0, so the script hides the exit code of its program",
             )
+    stopped = choose([f for f in evidence.logs.findings if f.cause in _SLURM_CAUSES]).root
+    if stopped is not None and not stopped.effect:
+        outcome = Outcome.PREEMPTED if stopped.cause is Cause.PREEMPTION else Outcome.ENDED
+        return Reading(outcome, stopped.cause, 0.7, stopped, stopped.retry, why="it stopped in time and exited 0")
     told = _signal_line(evidence, {"slurm/sigterm-received"})
     if refuted:
         why = "it exited 0 before its end, as far as the configured proof says"

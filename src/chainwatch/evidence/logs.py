@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 
 from chainwatch.evidence.logs_attempt import attempt_start
 from chainwatch.evidence.logs_file import LogReader, Unreadable, Window
-from chainwatch.evidence.logs_text import CleanLine, aware, clean, stamp
+from chainwatch.evidence.logs_text import CleanLine, aware, clean, is_warning, stamp
 from chainwatch.evidence.logs_traceback import traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
-from chainwatch.model.verdict import Finding, Line, LogEvidence
-from chainwatch.signatures import Hit, Matcher, builtin_matcher
+from chainwatch.model.verdict import Cause, Finding, Line, LogEvidence
+from chainwatch.signatures import Hit, Matcher, Signature, builtin_matcher
 
 _FILE_ORDER = 44
 """Orders of findings are `file number << 44 | byte offset`."""
@@ -35,6 +35,8 @@ _SHAPES = 20_000
 _KEPT = 8
 """Findings of one signature and file that become evidence."""
 _TAIL_LINES = 40
+_WARNED = 5
+"""Specificity that is left of a failure in a line that the program calls a warning: it is a cause only for want of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +266,16 @@ class _Scan:
         signature = hit.signature
         when = stamp(raw, self.year)
         rank = hit.extracted.get("rank")
+        mild = _says_more(signature) and is_warning(cleaned.text)
         return Finding(
             signature=signature.id,
             cause=signature.cause,
-            specificity=signature.specificity,
+            specificity=min(signature.specificity, _WARNED) if mild else signature.specificity,
             where=line,
             order=(self.number << _FILE_ORDER) | offset,
             at=None if when is None else aware(when),
-            effect=signature.effect,
+            effect=signature.effect or mild,
+            survivable=signature.survivable,
             retry=signature.retry,
             node=hit.extracted.get("node") or cleaned.node,
             rank=int(rank) if rank and rank.isdigit() else cleaned.rank,
@@ -292,6 +296,11 @@ class _Scan:
             number = None if number is None else number - 1
             end = begin - 1
         return tuple(reversed(lines))
+
+
+def _says_more(signature: Signature) -> bool:
+    """Whether it matters that the program calls the line a warning: a notice of Slurm or of an end is none."""
+    return not signature.warning and not signature.notice and signature.cause is not Cause.COMPLETED
 
 
 def _unalike(text: bytes, start: int) -> Iterator[tuple[int, int]]:

@@ -106,6 +106,8 @@ class Finding:
     survived: int = 0
     """How many different newer training steps the same file tells below this line (counted up to 12): a program that
     goes on training did not end of it."""
+    survivable: bool = False
+    """Scripts and programs often go on after such a line."""
     startup: bool = False
     """No training step was told above this line in what was read of its file."""
 

@@ -114,7 +114,9 @@ class Matcher:
         signature = compiled.signature
         if signature.unless and compiled.unless.search(line):
             return None
-        if signature.not_after and any(compiled.not_after.search(text) for text in above(signature.within)):
+        if signature.not_after and any(
+            compiled.not_after.search(text) for text in _of_one_traceback(above(signature.within))
+        ):
             return None
         extracted: dict[str, str] = {}
         if signature.after:
@@ -126,6 +128,12 @@ class Matcher:
             if compiled.extracts(index) and (found := compiled.patterns[index].search(line)):
                 extracted = {**_groups(found), **extracted}
         return extracted
+
+
+def _of_one_traceback(above: Sequence[bytes]) -> Sequence[bytes]:
+    """The lines up to the one above the head of the traceback: what an earlier one was about is another matter."""
+    head = next((n for n, text in enumerate(above) if text.startswith(b"Traceback (most recent call last)")), None)
+    return above if head is None else above[: head + 2]
 
 
 def _without_idle_fallbacks(hits: list[Hit]) -> list[Hit]:

@@ -34,12 +34,16 @@ class Signature:
     after: str = ""
     """Only where this is found in one of the `within` lines above (of the same rank); its named groups count too."""
     not_after: str = ""
-    """Not where this is found in one of the `within` lines above."""
+    """Not where this is found in one of the `within` lines above, up to the head of the line's own traceback."""
     within: int = 40
     fallback: bool = False
     """Only where no other signature of more than an echo matches the same line: any exception, any logged error."""
     notice: bool = False
     """Slurm or a signal speaks in this line: it is kept among the lines that say who ended the job."""
+    warning: bool = False
+    """The cause though the program says it as a mere warning: other signatures lose their weight in such a line."""
+    survivable: bool = False
+    """Scripts and programs often go on after it: where they then fail of something else, that is the cause."""
     table: str = ""
     """`xid`: the NVIDIA table decides cause, specificity and retry by the code in group `xid`."""
     advice: str = ""
