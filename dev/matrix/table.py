@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dev.matrix.row import Row
 
@@ -28,11 +28,21 @@ def terminal(rows: Sequence[Row]) -> str:
 
 
 def block(rows: Sequence[Row]) -> str:
-    """The README's table, markers included."""
-    lines = [BEGIN, "| Slurm | backend | contract | what is weaker there |", "| --- | --- | --- | --- |"]
-    lines += [f"| {_name(row)} | `{row.plan.backend}` | {_tested(row)} | {_weaker(row)} |" for row in rows]
-    told = [f"\nOn Slurm {row.version} {row.cost}." for row in rows if row.cost]
-    return "\n".join([*lines, *told, END])
+    """The README's table with its notes, markers included."""
+    notes: dict[str, int] = {}
+
+    def numbers(sentences: Iterable[str]) -> str:
+        return ", ".join(str(notes.setdefault(sentence, len(notes) + 1)) for sentence in sentences)
+
+    lines = ["| Slurm | backend | cases of the contract | weaker there |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        skipped = numbers(dict.fromkeys(f"skipped: {case.why}" for case in row.cases if case.result == "skipped"))
+        tested = _tested(row) + (f" ({skipped})" if skipped else "")
+        lines.append(f"| {_name(row)} | `{row.plan.backend}` | {tested} | {numbers(row.weaker)} |")
+    told = [f"{number}. {sentence}" for sentence, number in notes.items()]
+    costs = [f"On Slurm {row.version} {row.cost}." for row in rows if row.cost]
+    parts = ["\n".join(lines), "\n".join(told), *costs]
+    return "\n".join([BEGIN, "\n\n".join(part for part in parts if part), END])
 
 
 def put(readme: str, rows: Sequence[Row]) -> str:
@@ -51,12 +61,6 @@ def _name(row: Row) -> str:
 def _tested(row: Row) -> str:
     if row.not_run:
         return f"not run: {row.not_run}"
-    text = f"{row.count('passed')} of {len(row.cases)} cases"
-    if row.count("failed"):
-        text += f", {row.count('failed')} failed"
-    skipped = sorted({case.why for case in row.cases if case.result == "skipped"})
-    return text + (f" (skipped: {'; '.join(skipped)})" if skipped else "")
-
-
-def _weaker(row: Row) -> str:
-    return "; ".join(row.weaker)
+    counts = [f"{row.count('passed')} passed"]
+    counts += [f"{row.count(result)} {result}" for result in ("failed", "skipped") if row.count(result)]
+    return ", ".join(counts)
