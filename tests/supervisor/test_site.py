@@ -58,7 +58,7 @@ def test_a_hung_job_is_not_ended_where_the_site_forbids_it(play: Play) -> None:
 def test_pause_stops_every_action_and_what_it_held_back_is_done_afterwards(play: Play) -> None:
     play.chain("run", batch(100_000))
     play.submit("run")
-    play.house.paused_by_site = "maintenance"
+    play.house.site_pause = lambda: "maintenance"
     [job] = play.live("run")
     play.lab.cluster.preempt(job.job_id)
     play.until(lambda: not play.live("run"))
@@ -66,5 +66,5 @@ def test_pause_stops_every_action_and_what_it_held_back_is_done_afterwards(play:
     assert len(play.calls("submit")) == 1
     assert "the site has paused all actions (maintenance)" in play.record("run").sentence
     assert play.state("run") is ChainState.WAITING
-    play.house.paused_by_site = ""
+    play.house.site_pause = lambda: ""
     play.until(lambda: len(play.calls("submit")) == 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -38,7 +39,7 @@ def build(only: str | None = None) -> typer.Typer:
         "configuration or state cannot be used; 3 refused; 4 no answer from Slurm or the storage.",
         cls=Grouped,
         no_args_is_help=True,
-        add_completion=only is None,
+        add_completion=only is None or bool(_completing()),
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -97,9 +98,18 @@ def _light(app: typer.Typer, name: str, help_text: str, panel: str = _LOOK) -> N
     )(named)
 
 
+def _completing() -> str | None:
+    """The command whose words a shell completes; None where it completes the command itself, or nothing."""
+    if "_CHAINWATCH_COMPLETE" not in os.environ:
+        return None
+    words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split(None, 2)
+    return words[1] if len(words) > 2 and words[1] in COMMANDS else None
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run one of the other commands; its exit code."""
-    first = next((word for word in arguments if not word.startswith("-")), None)
+    completing = _completing()  # a shell waits for the answer at each press of the key
+    first = completing or next((word for word in arguments if not word.startswith("-")), None)
     app = build(first if first in COMMANDS else None)
     return common.guarded(lambda: app(list(arguments), prog_name="chainwatch"), debug="--debug" in arguments)
 

@@ -71,7 +71,7 @@ def step(
 def _take(store: Store, config: Config, chain: str, job: int) -> Told:
     from chainwatch.actions.audit import Audit
     from chainwatch.cli.first import DirectReaders
-    from chainwatch.config.site import load_site, pause_reason
+    from chainwatch.config.site import apply, load_site, pause_reason
     from chainwatch.model.clock import SystemClock
     from chainwatch.store import LeaseHeld
     from chainwatch.store.records import ChainRecord
@@ -85,12 +85,13 @@ def _take(store: Store, config: Config, chain: str, job: int) -> Told:
         del facts
         print(f"chainwatch: {record.name}: {sentence}", file=sys.stderr)
 
-    clock = SystemClock()
+    clock, site = SystemClock(), load_site()
+    config, _ = apply(site, config)
     clusters = backends(config, store)
     record = store.chain(chain)
     house = House(
         store=store, lease=None, state=Path(config.state), config=config, backends=clusters, readers=DirectReaders(),
-        clock=clock, audit=Audit(Path(config.state)), user=getpass.getuser(), uid=os.getuid(), say=say, site=load_site(),
+        clock=clock, audit=Audit(Path(config.state)), user=getpass.getuser(), uid=os.getuid(), say=say, site=site,
         paused_by_site=pause_reason(),
     )  # fmt: skip
     end = time.monotonic() + TURN
