@@ -117,6 +117,13 @@ def test_a_site_without_accounting_is_told_what_is_weaker_and_not_asked(config: 
     assert "only while the controller remembers the job" in findings["no_accounting"].why
 
 
+def test_without_accounting_a_short_memory_of_the_controller_is_a_problem_sooner(config: Config) -> None:
+    kept = Slurm(MinJobAge="100 sec")
+    bare = Slurm(MinJobAge="100 sec", AccountingStorageType="(null)")
+    assert found(patient(kept, config))["min_job_age"].level is Level.ADVICE
+    assert found(patient(bare, config))["min_job_age"].level is Level.PROBLEM
+
+
 def test_an_older_release_is_told_what_it_tells_less_of(config: Config) -> None:
     older = found(patient(Slurm(SLURM_VERSION="22.05.8"), config))["release_weaker"]
     assert "recorded as FAILED or COMPLETED" in older.why

@@ -75,7 +75,7 @@ def tools(_: Patient) -> Iterator[Finding]:
 def accounting(patient: Patient) -> Iterator[Finding]:
     """sacct answers for this user."""
     declared = patient.config is not None and not patient.config.slurm.accounting
-    if declared or (patient.slurm and not patient.slurm.get("AccountingStorageType", "").endswith("slurmdbd")):
+    if _bare(patient):
         yield Finding(
             "no_accounting",
             Level.ADVICE,
@@ -128,7 +128,7 @@ def timers(patient: Patient) -> Iterator[Finding]:
     if age is not None and age < 2 * poll.total_seconds():
         yield Finding(
             "min_job_age",
-            Level.PROBLEM if age < poll.total_seconds() else Level.ADVICE,
+            Level.PROBLEM if age < poll.total_seconds() or _bare(patient) else Level.ADVICE,
             f"the controller forgets ended jobs after {age} s (MinJobAge), and polls are {show_duration(poll)} apart",
             "PreemptTime and the exit codes of some ends are never seen.",
             f"Set poll: to at most {max(1, age // 2)}s, or ask the site for a longer MinJobAge.",
@@ -199,6 +199,13 @@ def _too_few(who: str, most: str, chains: int) -> Iterator[Finding]:
             "Submissions beyond that are refused, and chains wait for each other.",
             "Ask for a higher MaxSubmitJobs, or run fewer chains at once.",
         )
+
+
+def _bare(patient: Patient) -> bool:
+    """Nobody but the controller knows of ends here: there is no accounting, or it must not be asked."""
+    if patient.config is not None and not patient.config.slurm.accounting:
+        return True
+    return bool(patient.slurm) and not patient.slurm.get("AccountingStorageType", "").endswith("slurmdbd")
 
 
 def _sentence(clause: str) -> str:
