@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from chainwatch.actions import aside
-from chainwatch.actions.aside import ASIDE, MoveError, NothingToUndo, mend_pointer, restore, set_aside, settle
+from chainwatch.actions.aside import (
+    ASIDE,
+    MoveError,
+    NothingToUndo,
+    mend_links,
+    mend_pointer,
+    restore,
+    set_aside,
+    settle,
+)
 from chainwatch.model.checkpoint import Checkpoint, Status
 from chainwatch.store import Store
 from tests.store.build import NOW
@@ -271,3 +280,67 @@ def test_a_failed_write_leaves_no_temporary_file(store: Store, run: Path, monkey
         mend_pointer(store, str(run), checkpoint(run / "global_step10", step=10), None, "why", NOW)
     assert sorted(os.listdir(run)) == before
     assert aside.ASIDE not in before
+
+
+def test_with_a_checkpoint_comes_back_what_was_mended_because_of_it(store: Store, run: Path) -> None:
+    before = tree(run)
+    set_aside(store, checkpoint(run / "global_step20"), None, "cut", NOW)
+    mend_pointer(store, str(run), checkpoint(run / "global_step10", step=10), None, "quarantine", NOW)
+    assert (run / "latest").read_text() == "global_step10"
+    assert len(restore(store, str(run / "global_step20"), NOW)) == 2
+    assert tree(run) == before
+    assert states(store) == ["undone", "undone"]
+
+
+def test_a_pointer_that_somebody_changed_since_does_not_keep_a_checkpoint_from_coming_back(
+    store: Store, run: Path
+) -> None:
+    set_aside(store, checkpoint(run / "global_step20"), None, "cut", NOW)
+    mend_pointer(store, str(run), checkpoint(run / "global_step10", step=10), None, "quarantine", NOW)
+    (run / "latest").write_text("global_step15")
+    restore(store, str(run / "global_step20"), NOW)
+    assert (run / "global_step20").exists()
+    assert (run / "latest").read_text() == "global_step15"
+
+
+def test_the_pointer_of_tensorflow_names_the_newest_and_keeps_its_list(store: Store, tmp_path: Path) -> None:
+    text = (
+        'model_checkpoint_path: "ckpt-3"\nall_model_checkpoint_paths: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-3"\n'
+    )
+    for name in ("ckpt-2.index", "ckpt-3.index"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "checkpoint").write_text(text)
+    set_aside(store, checkpoint(tmp_path / "ckpt-3", "tf", 3), None, "cut", NOW)
+    newest = checkpoint(tmp_path / "ckpt-2", "tf", 2)
+    assert mend_pointer(store, str(tmp_path), newest, None, "quarantine", NOW) is not None
+    assert (tmp_path / "checkpoint").read_text() == text.replace('path: "ckpt-3"', 'path: "ckpt-2"', 1).strip()
+    assert mend_pointer(store, str(tmp_path), newest, None, "quarantine", NOW) is None
+    restore(store, str(tmp_path / "ckpt-3"), NOW)
+    assert (tmp_path / "checkpoint").read_text() == text
+
+
+def test_a_link_whose_checkpoint_was_moved_aside_leads_to_the_newest_and_back(store: Store, tmp_path: Path) -> None:
+    for step in (15, 20):
+        (tmp_path / f"step={step}.ckpt").write_text(str(step))
+    (tmp_path / "last.ckpt").symlink_to("step=20.ckpt")
+    (tmp_path / "gone.ckpt").symlink_to("step=5.ckpt")
+    set_aside(store, checkpoint(tmp_path / "step=20.ckpt", "lightning"), None, "cut", NOW)
+    newest = checkpoint(tmp_path / "step=15.ckpt", "lightning", 15)
+    assert [m.kind for m in mend_links(store, str(tmp_path), newest, None, "quarantine", NOW)] == ["link"]
+    assert (tmp_path / "last.ckpt").read_text() == "15"
+    assert os.readlink(tmp_path / "gone.ckpt") == "step=5.ckpt", "it led nowhere before"
+    restore(store, str(tmp_path / "step=20.ckpt"), NOW)
+    assert (tmp_path / "last.ckpt").read_text() == "20"
+
+
+def test_the_shards_of_an_index_move_with_it(store: Store, tmp_path: Path) -> None:
+    names = ("m-3.weights.json", "m-3_00000.weights.h5", "m-3_00001.weights.h5", "m-30_00000.weights.h5")
+    place = tmp_path / "saved"
+    place.mkdir()
+    for name in names:
+        (place / name).write_text(name)
+    before = tree(place)
+    set_aside(store, checkpoint(place / "m-3.weights.json", "keras", 3), None, "cut", NOW)
+    assert [each.name for each in place.iterdir() if each.is_file()] == ["m-30_00000.weights.h5"]
+    restore(store, str(place / "m-3.weights.json"), NOW)
+    assert tree(place) == before

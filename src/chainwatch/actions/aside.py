@@ -57,8 +57,18 @@ def mend_pointer(store: Store, run: str, newest: Checkpoint, chain: str | None, 
     return None if change is None else _made(store, plan(store, change, chain, why, now), now)
 
 
+def mend_links(store: Store, run: str, newest: Checkpoint, chain: str | None, why: str, now: datetime) -> list[Move]:
+    """Make links whose checkpoint was moved aside lead to `newest`. Raises MoveError."""
+    try:
+        changes = moving.links(run, newest)
+    except OSError as e:
+        raise MoveError(f"{run} cannot be looked at: {e.strerror or e}") from e
+    return [_made(store, plan(store, change, chain, why, now), now) for change in changes]
+
+
 def restore(store: Store, path: str, now: datetime) -> list[Move]:
-    """Undo every change that was made to `path` (a checkpoint that was moved, or a pointer file), newest first.
+    """Undo every change that was made to `path` (a checkpoint that was moved, or a pointer file), newest first; with a
+    checkpoint also what was mended in the same moment because it was moved, unless somebody changed it since.
 
     Raises MoveError where there is nothing to undo, or where undoing would overwrite something.
     """
@@ -66,6 +76,9 @@ def restore(store: Store, path: str, now: datetime) -> list[Move]:
     made = store.moves(state="made")
     moves = [m for m in made if wanted in {m.path, m.target, os.path.dirname(m.path)}]
     moves = moves or [m for m in made if m.path.startswith(f"{wanted}.")]  # the files of a prefix
+    if wanted.endswith(moving.SHARDED):
+        stem = wanted[: -len(moving.SHARDED)] + "_"
+        moves += [m for m in made if m.path.startswith(stem) and m.path.endswith(".weights.h5") and m not in moves]
     newest = {m.path: m.id for m in moves if m.kind == "set_aside"}
     moves = [m for m in moves if newest.get(m.path, m.id) == m.id]
     if not moves:
@@ -75,6 +88,12 @@ def restore(store: Store, path: str, now: datetime) -> list[Move]:
         if problem is not None:
             raise MoveError(problem.why)
         store.mark_move(move.id, "undone", now)
+    moments = {(os.path.dirname(m.path), m.at) for m in moves if m.kind == "set_aside"}
+    mended = [m for m in made if m.kind != "set_aside" and (os.path.dirname(m.path), m.at) in moments]
+    for move in reversed(mended):
+        if moving.undo(move) is None:
+            store.mark_move(move.id, "undone", now)
+            moves.append(move)
     return moves
 
 
@@ -100,4 +119,15 @@ def _made(store: Store, move: Move, now: datetime) -> Move:
     return move
 
 
-__all__ = ["ASIDE", "MoveError", "NothingToUndo", "mend_pointer", "plan", "record", "restore", "set_aside", "settle"]
+__all__ = [
+    "ASIDE",
+    "MoveError",
+    "NothingToUndo",
+    "mend_links",
+    "mend_pointer",
+    "plan",
+    "record",
+    "restore",
+    "set_aside",
+    "settle",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from chainwatch.store.records import Move
 ASIDE = ".set-aside-by-chainwatch"
 """Directory beside the checkpoints: hidden, so that no framework's glob and no inventory finds what lies there."""
 
+SHARDED = ".weights.json"
+TENSORFLOW = "checkpoint"
+_NAMED = re.compile(r'^(model_checkpoint_path:\s*)"(?:[^"\\\n]|\\.)*"', re.M)
 _POINTERS = {
     "deepspeed": "latest",
     "deepspeed_universal": "latest_universal",
@@ -45,6 +49,8 @@ def aside(path: str) -> tuple[Change, ...]:
     is gone. Raises OSError."""
     path = path.rstrip("/")
     sources = [path] if _exists(path) else sorted(glob.glob(glob.escape(path) + ".*"))
+    if path.endswith(SHARDED):  # Keras' index of shards that lie beside it
+        sources += sorted(glob.glob(glob.escape(path[: -len(SHARDED)]) + "_[0-9]*.weights.h5"))
     parent = os.path.join(os.path.dirname(path), ASIDE)
     return tuple(
         Change("set_aside", source, _free(os.path.join(parent, os.path.basename(source)))) for source in sources
@@ -53,7 +59,7 @@ def aside(path: str) -> tuple[Change, ...]:
 
 def pointer(run: str, newest: Checkpoint) -> Change | Problem | None:
     """What makes the framework's pointer file name `newest`. None where the format has none, or it is right already."""
-    name = _POINTERS.get(newest.format)
+    name = TENSORFLOW if newest.format == "tf" else _POINTERS.get(newest.format)
     if name is None:
         return None
     path = os.path.join(run, name)
@@ -68,12 +74,34 @@ def pointer(run: str, newest: Checkpoint) -> Change | Problem | None:
         return Problem(f"{path} is no text: it stays as it is")
     if os.path.islink(path):
         return Problem(f"{path} is a symbolic link: it stays as it is")
+    if name == TENSORFLOW:
+        if not before:
+            return None  # saved without a manager
+        content = _NAMED.sub(lambda match: f'{match[1]}"{content}"', before, count=1).strip()
     return None if before.strip() == content else Change("pointer", path, content, before)
+
+
+def links(run: str, newest: Checkpoint) -> tuple[Change, ...]:
+    """What makes links such as `last.ckpt`, whose checkpoint was moved aside, lead to `newest`. Raises OSError."""
+    found = []
+    for name in sorted(os.listdir(run)):
+        path = os.path.join(run, name)
+        if not os.path.islink(path) or os.path.exists(path):
+            continue
+        told = os.readlink(path)
+        beside = os.path.join(run, os.path.dirname(told), ASIDE, os.path.basename(told))
+        if _exists(beside) and os.path.splitext(told)[1] == os.path.splitext(newest.path)[1]:
+            target = newest.path if os.path.isabs(told) else os.path.relpath(newest.path, run)
+            found.append(Change("link", path, target, told))
+    return tuple(found)
 
 
 def make(change: Change | Move) -> Problem | None:
     """Make a change that was journaled."""
     try:
+        if change.kind == "link":
+            _link(change.target, change.path)
+            return None
         if change.kind != "set_aside":
             _write(change.path, change.target)
             return None
@@ -94,6 +122,11 @@ def undo(change: Change | Move) -> Problem | None:
                 return Problem(f"{change.path} exists again: it would be overwritten; move it away first")
             _rename(change.target, change.path)
             return None
+        if change.kind == "link":
+            if not os.path.islink(change.path) or os.readlink(change.path) != change.target:
+                return Problem(f"{change.path} was changed since: left as it is")
+            _link(change.before, change.path)
+            return None
         now_there = Path(change.path).read_text(errors="replace") if os.path.lexists(change.path) else ""
         if now_there.strip() != change.target:
             return Problem(f"{change.path} was changed since ({now_there.strip()[:80]!r}): left as it is")
@@ -111,6 +144,8 @@ def was_made(change: Change | Move) -> bool:
     there = _exists(change.path)
     if change.kind == "set_aside":
         return not there and _exists(change.target)
+    if change.kind == "link":
+        return there and os.path.islink(change.path) and os.readlink(change.path) == change.target
     return there and Path(change.path).read_text(errors="replace").strip() == change.target
 
 
@@ -121,6 +156,13 @@ def _exists(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
+
+
+def _link(target: str, path: str) -> None:
+    """Replace a symbolic link as a whole."""
+    temporary = f"{path}.{os.getpid()}.new"
+    os.symlink(target, temporary)
+    os.replace(temporary, path)
 
 
 def _rename(source: str, target: str) -> None:

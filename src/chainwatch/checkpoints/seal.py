@@ -190,6 +190,9 @@ def files_of(path: str) -> Tuple[str, List[str]]:
     if os.path.lexists(path):
         spread = f"{name}_gda"  # Flax keeps arrays of several processes beside the file
         beside = [f"{spread}/{each}" for each in _below(os.path.join(root, spread))]
+        if name.endswith(".weights.json"):  # Keras' index of shards
+            stem = f"{name[: -len('.weights.json')]}_"
+            beside += [each for each in os.listdir(root) if each.startswith(stem) and each.endswith(".weights.h5")]
         return root, [name, *sorted(beside)]
     before, template, after = name.partition("{rank}")
     try:

@@ -47,15 +47,19 @@ def quarantine(
             moves = aside.set_aside(store, found[0], None, found[0].reason, now)
             newest = verify(run).newest_intact
             pointer = aside.mend_pointer(store, run, newest, None, "quarantine", now) if newest else None
+            mended = [pointer] if pointer else []
+            mended += aside.mend_links(store, run, newest, None, "quarantine", now) if newest else []
     except aside.MoveError as e:
         common.fail(str(e), common.REFUSED)
     if json:
-        common.print_json({"moved": [asdict(m) for m in moves], "pointer": asdict(pointer) if pointer else None})
+        links = [asdict(m) for m in mended if m.kind == "link"]
+        shown = asdict(pointer) if pointer else None
+        common.print_json({"moved": [asdict(m) for m in moves], "pointer": shown, "links": links})
         return
     for move in moves:
         typer.echo(f"{move.path} -> {move.target}")
-    if pointer:
-        typer.echo(f"{pointer.path} names {pointer.target} now")
+    for each in mended:
+        typer.echo(f"{each.path} names {newest.path if newest else each.target} now")
     typer.echo(f"undo it with: chainwatch restore {where}")
 
 
@@ -78,7 +82,7 @@ def restore(
         common.print_json({"undone": [asdict(m) for m in moves]})
         return
     for move in moves:
-        typer.echo(f"{move.path} is as it was" if move.kind == "pointer" else f"{move.target} -> {move.path}")
+        typer.echo(f"{move.path} is as it was" if move.kind != "set_aside" else f"{move.target} -> {move.path}")
 
 
 def nodes(json: common.Json = False, state: common.State = None) -> None:

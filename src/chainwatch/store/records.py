@@ -175,7 +175,7 @@ class Move:
     id: int
     chain: str | None
     kind: str
-    """`set_aside` (a rename) or `pointer` (a rewritten pointer file)."""
+    """`set_aside` (a rename), `pointer` (a rewritten pointer file) or `link` (a link that leads elsewhere now)."""
     path: str
     """What was changed."""
     target: str
