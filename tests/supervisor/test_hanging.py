@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from chainwatch.cli.status import explain
 from chainwatch.config.models import Chain, Config
 from chainwatch.model.chain import ChainState, Desired, Mode
 from chainwatch.model.job import AttemptId, ExitCode, Job, JobState, Step
@@ -187,7 +188,9 @@ def stages() -> Iterator[Any]:
             stage.store.close()
 
 
-def test_by_default_a_silent_job_is_looked_at_once_told_with_what_was_seen_and_left_alone(stages: Any) -> None:
+def test_by_default_a_silent_job_is_looked_at_once_told_with_what_was_seen_and_left_alone(
+    stages: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     stage = stages(TELLS)
     stage.passes(ALERT)
     assert len(stage.looks.begun) == 1
@@ -196,6 +199,8 @@ def test_by_default_a_silent_job_is_looked_at_once_told_with_what_was_seen_and_l
     (notice,) = stage.told("hang")
     assert "rank 5 on n2 is stopped" in str(notice.body)
     assert "rank 5 on n2 is stopped" in stage.record().sentence
+    explain("a", state=stage.root / "state")
+    assert "UTC: rank 5 on n2 is stopped" in capsys.readouterr().out
     stage.passes(12)
     assert (len(stage.looks.begun), stage.cluster.cancelled, stage.ends()) == (1, [], [])
     assert [effect for _, effect, _, _ in stage.audit.notes] == ["probe"]

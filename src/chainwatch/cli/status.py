@@ -106,6 +106,12 @@ def explain(
     verdict = chosen.verdict
     if verdict is None:
         typer.echo(f"  not over or not judged yet: {record.sentence}")
+        from chainwatch.supervisor.probing import FACT, Book  # `status` has no use for all that comes with it
+
+        for finding in Book.of(record.facts.get(FACT), str(chosen.job.attempt)).findings:
+            typer.echo(f"  looked  {finding.at:%H:%M:%S} UTC: {finding.sentence}")
+        for at, sentence in said:
+            typer.echo(f"  {at:%H:%M:%S}  {sentence}")
         return
     typer.echo(f"  what    {verdict.sentence}")
     typer.echo(
