@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from chainwatch.evidence import LogFile, read_logs
 from chainwatch.model.verdict import Cause, Retry
-from chainwatch.signatures import Matcher, SignatureError, builtin_signatures, user_signatures, xid_table
+from chainwatch.signatures import Matcher, SignatureError, builtin_signatures, load, user_signatures, xid_table
 
 GOOD = """\
 family: mine
@@ -104,3 +105,12 @@ def test_a_catastrophic_pattern_of_a_users_file_cannot_stall_the_reading(tmp_pat
     began = time.process_time()
     read_logs([LogFile(str(log))], matcher=Matcher(user_signatures(own)))
     assert time.process_time() - began < 10, "linear in the text; a backtracking engine would never end"
+
+
+def test_the_manual_names_every_field_and_its_example_loads(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "signatures.md").read_text()
+    table = "\n".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))
+    assert {f"`{name}`" for name in load._FIELDS} - {"`table`"} <= set(re.findall(r"`\w+`", table))
+    own = tmp_path / "mine.yaml"
+    own.write_text(page.partition("```yml\n")[2].partition("```")[0])
+    assert [s.id for s in user_signatures(own)] == ["mine/blob-store"]
