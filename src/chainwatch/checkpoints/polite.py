@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
-from threading import Lock
-from typing import Callable, Iterator, Optional
+from _thread import allocate_lock  # `threading` and `typing` would double the start of `chainwatch latest`
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Callable, Optional
 
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273, "riscv64": 30, "s390x": 282}
 """System call numbers of ioprio_set (Linux; the C library has no wrapper)."""
@@ -28,7 +31,7 @@ class Throttle:
         self._sleep = sleep
         self._free = clock()
         """When the bytes so far may have been read at the earliest."""
-        self._lock = Lock()
+        self._lock = allocate_lock()
 
     def __call__(self, count: int) -> None:
         if not self.rate:
@@ -63,14 +66,14 @@ def spend(count: int) -> None:
     _process(count)
 
 
-@contextmanager
-def idle_io() -> Iterator[None]:
-    """Idle I/O priority for the calling thread, where the system has such a thing."""
-    changed = _set_priority(IDLE)
-    try:
-        yield
-    finally:
-        if changed:
+class idle_io:
+    """Idle I/O priority for the calling thread inside `with`, where the system has such a thing."""
+
+    def __enter__(self) -> None:
+        self._changed = _set_priority(IDLE)
+
+    def __exit__(self, *_: object) -> None:
+        if self._changed:
             _set_priority(NORMAL)
 
 
