@@ -62,6 +62,7 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_missing_file_and_no_file_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", tmp_path / "none.yaml") == 2
-    assert capsys.readouterr().err == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
+    said = "cannot be read: No such file or directory; `chainwatch init SCRIPT` writes a first one"
+    assert capsys.readouterr().err == f"{tmp_path}/none.yaml: {said}\n"
     assert run("check") == 2
     assert capsys.readouterr().err.startswith("chainwatch: name a configuration to check")
