@@ -6,18 +6,12 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+from dev.matrix.play import WAITING
 from dev.slurm.stage import RealStage
 
 from chainwatch.slurm.contract import CASES, CannotPlay, Case
 
 pytestmark = pytest.mark.slurm
-
-WAITING = {
-    "job_that_hits_its_time_limit",
-    "controller_forgets_and_accounting_remembers",
-    "dependency_on_a_forgotten_job_holds_nothing",
-}
-"""Cases that mostly wait: they begin first and run beside the others."""
 
 
 @pytest.fixture(scope="module")
