@@ -20,7 +20,7 @@ from dev.matrix.table import put, terminal
 HERE = Path(__file__).resolve().parents[2]
 RESULT = HERE / "dev" / "matrix" / "result.json"
 README = HERE / "README.md"
-PATIENCE = 1500.0
+PATIENCE = 900.0
 """Seconds for one row, a cold cache included."""
 
 
@@ -29,6 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.matrix", description=__doc__.splitlines()[0])
     parser.add_argument("plans", nargs="*", choices=[[], *(plan.name for plan in PLANS)], metavar="PLAN")
     parser.add_argument("--check", action="store_true", help="write nothing into the checkout")
+    parser.add_argument("--again", action="store_true", help="what failed beside others is played once more, alone")
     parser.add_argument("--side-by-side", type=int, default=3, help="rows at once (they mostly wait)")
     chosen = parser.parse_args(argv)
     plans = [plan for plan in PLANS if not chosen.plans or plan.name in chosen.plans]
@@ -38,6 +39,8 @@ def main(argv: list[str] | None = None) -> int:
         ThreadPoolExecutor(chosen.side_by_side) as pool,
     ):
         rows = list(pool.map(lambda plan: one(plan, Path(work)), plans))
+        if chosen.again:
+            rows = [row if row.good else one(row.plan, Path(work) / "again") for row in rows]
     print(terminal(rows))
     before = read(RESULT)
     known = {row.plan.name: row for row in (*before, *(row for row in rows if row.good and not row.not_run))}
@@ -54,6 +57,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def one(plan: Plan, work: Path) -> Row:
     """Run one row in a process of its own. A process that breaks is a row that failed."""
+    work.mkdir(exist_ok=True)
     result = work / f"{plan.name}.json"
     argv = [sys.executable, "-m", "dev.matrix.play", plan.name, str(result)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE / "src"), str(HERE)])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import dev.matrix.__main__ as matrix
 import pytest
 from dev.matrix.__main__ import README, RESULT
 from dev.matrix.row import PLANS, Case, Plan, Row, dump, parse, read
@@ -73,3 +74,13 @@ def test_rows_survive_the_way_through_json(tmp_path: Path) -> None:
     assert parse(dump([RAN])) == (RAN,)
     assert read(tmp_path / "nothing.json") == ()
     assert not RAN.good
+
+
+@pytest.mark.parametrize(("second", "code"), [("passed", 0), ("failed", 1)])
+def test_what_failed_beside_others_is_played_once_more_and_no_oftener(
+    monkeypatch: pytest.MonkeyPatch, second: str, code: int
+) -> None:
+    results = iter(["failed", second, "passed"])
+    monkeypatch.setattr(matrix, "one", lambda plan, _: Row(plan, "26.05.0", (Case("a", next(results), "late"),)))
+    assert matrix.main(["--check", "--again", "simulated"]) == code
+    assert next(results) == "passed"  # nobody asked a third time
