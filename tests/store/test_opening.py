@@ -442,6 +442,25 @@ while True:
 """
 
 
+@pytest.mark.parametrize("kind", ["script", "fifo", "link to a script"])
+def test_a_backup_takes_the_place_of_nothing_but_an_earlier_backup(state: Path, tmp_path: Path, kind: str) -> None:
+    script, target = tmp_path / "train.sbatch", tmp_path / "target"
+    script.write_text("#!/bin/bash\n")
+    if kind == "fifo":
+        os.mkfifo(target)
+    elif kind == "link to a script":
+        target.symlink_to(script)
+    else:
+        target = script
+    with closing(open_store(state)) as store:
+        with pytest.raises(StoreError, match="is no earlier backup"):
+            store.backup(target)
+        earlier = store.backup(tmp_path / "copy.db")
+        assert store.backup(earlier) == earlier
+    assert script.read_text() == "#!/bin/bash\n"
+    assert kind != "fifo" or target.is_fifo()
+
+
 def test_a_backup_is_consistent_while_another_process_writes(state: Path, tmp_path: Path) -> None:
     store = open_store(state)
     writer = run(WRITING, state)

@@ -110,8 +110,24 @@ def main(arguments: Sequence[str]) -> int:
     """Run one of the other commands; its exit code."""
     completing = _completing()  # a shell waits for the answer at each press of the key
     first = completing or next((word for word in arguments if not word.startswith("-")), None)
+    empty = _empty_word(arguments) if first not in _OTHERS_WORDS and not completing else None
+    if empty:
+        print(f"chainwatch: {empty}", file=sys.stderr)
+        return common.UNUSABLE
     app = build(first if first in COMMANDS else None)
     return common.guarded(lambda: app(list(arguments), prog_name="chainwatch"), debug="--debug" in arguments)
+
+
+_OTHERS_WORDS = frozenset({"sbatch"})
+"""Commands whose words are another program's, which may want empty ones."""
+
+
+def _empty_word(arguments: Sequence[str]) -> str | None:
+    """What is wrong with an argument that is empty, since `"$UNSET"` would mean the current directory to most commands."""
+    for before, word in zip(("", *arguments), arguments, strict=False):
+        if not word and not before.startswith("-"):
+            return "an argument is empty: is a variable of the shell not set?"
+    return None
 
 
 def __getattr__(name: str) -> Any:

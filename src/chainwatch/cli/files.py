@@ -106,5 +106,5 @@ def backup(
 ) -> None:
     """Copy the database, consistently, while the daemon runs."""
     with common.opened(state) as store:
-        store.backup(path)
-    typer.echo(f"{path} is a copy of the database")
+        written = store.backup(path)
+    typer.echo(f"{written} is a copy of the database")

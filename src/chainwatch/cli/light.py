@@ -100,6 +100,8 @@ def judging_command(
         if len(given.positional) != 1:
             raise Usage(f"{name} takes one path")
         path = given.positional[0]
+        if not path:
+            raise Usage("the path is empty: is a variable of the shell not set?")
         _as_the_site_allows()
         return _patiently(lambda: said(lambda: answer(path, given)), path, given.values)
 

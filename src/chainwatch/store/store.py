@@ -64,13 +64,16 @@ class Store(Leases, Chains, Attempts, Intents, Notices, Nodes, Journal, Track, M
 
     def backup(self, path: Path) -> Path:
         """Write a consistent, checked copy to `path` (a file, or a directory to put `chainwatch-TIME.db` into), while
-        others go on writing. An earlier copy of that name is replaced, by a rename. Returns the file's path."""
+        others go on writing. An earlier copy of that name is replaced, by a rename; anything else stays, and is a
+        `StoreError`. Returns the file's path."""
         if self.file is None:
             raise StoreError("backups of PostgreSQL are made with pg_dump: `pg_dump --format=custom NAME > FILE`")
         if path.is_dir():
             path = path / f"chainwatch-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.db"
         if path.exists() and path.samefile(self.file):
             raise StoreError(f"{path} is the database itself: choose another file for the backup")
+        if path.exists() and not _may_give_way(path):
+            raise StoreError(f"{path} is no earlier backup, so it is left as it is: choose another file for the backup")
         return _copy(self.file, path)
 
 
@@ -167,6 +170,17 @@ def _private_directory(path: Path) -> None:
             raise StoreError(f"others may write to {path}: choose a directory of chainwatch's own with `state:`")
         if not names or "chainwatch.db" in names:
             path.chmod(0o700)
+
+
+def _may_give_way(path: Path) -> bool:
+    """An SQLite database, or the empty file that `mktemp` makes; never a device, a script or a checkpoint."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(16) in (b"SQLite format 3\0", b"")
+    except OSError:
+        return False
 
 
 def _copy(source: Path, target: Path) -> Path:
