@@ -194,6 +194,43 @@ def test_a_service_is_ready_reports_reloads_and_stops(service: Service, server: 
 
 
 @pytest.mark.slow
+def test_a_storm_of_hangups_from_its_first_moment_on_neither_kills_nor_blocks_the_daemon(tmp_path: Path) -> None:
+    """The kind: a signal that comes while another one is handled, or while the loop goes to sleep."""
+    service = Service(tmp_path, {})
+
+    def storm(count: int, pause: float) -> None:
+        for _ in range(count):
+            service.process.send_signal(signal.SIGHUP)
+            time.sleep(pause)
+
+    def handled() -> bool:
+        """The interpreter has come as far as our first line."""
+        status = Path(f"/proc/{service.process.pid}/status").read_text()
+        caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+        return bool(int(caught.split()[1], 16) >> (signal.SIGHUP - 1) & 1)
+
+    try:
+        wait_until(handled, 20)
+        while not any("READY=1" in one for one in service.heard()):
+            assert service.process.poll() is None, service.lines()
+            storm(5, 0.01)
+        storm(800, 0.0)
+        storm(300, 0.001)
+        service.settings["chains"] = {"a": {"batch": "train.sh"}}
+        service.write()
+        service.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "1 chain; new a" in service.lines(), 30)
+        assert service.lines().count("the configuration was read again") < 50, "many wishes are one"
+        service.said.clear()
+        service.until("WATCHDOG=1")
+        service.process.terminate()
+        assert service.process.wait(20) == 0
+        assert "Traceback" not in service.lines()
+    finally:
+        service.close()
+
+
+@pytest.mark.slow
 def test_a_frozen_daemon_pings_no_more(service: Service) -> None:
     service.until("WATCHDOG=1")
     service.process.send_signal(signal.SIGSTOP)

@@ -18,6 +18,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     """Run the command line; returns the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     light = LIGHT.get(arguments[0]) if arguments else None
+    if argv is None and next((word for word in arguments if not word.startswith("-")), None) == "run":
+        _start_through_hangups()
     module: Any = __import__(f"chainwatch.cli.{light or 'app'}", fromlist=("main",))
     code: int = module.main(arguments if light is None else arguments[1:])
     if argv is None and light in ("latest", "verify"):
@@ -26,6 +28,14 @@ def main(argv: Optional[List[str]] = None) -> int:
         sys.stderr.flush()
         os._exit(code)
     return code
+
+
+def _start_through_hangups() -> None:
+    """A SIGHUP that comes while the daemon still imports itself would end it. Nothing is to be remembered: it reads its
+    configuration after that, and by then it has a handler that does."""
+    import signal
+
+    signal.signal(signal.SIGHUP, lambda *_: None)  # not SIG_IGN, which its children would inherit
 
 
 if __name__ == "__main__":

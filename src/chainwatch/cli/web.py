@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from contextlib import suppress
 from pathlib import Path
 from socket import AF_UNIX
@@ -38,9 +37,8 @@ def web(
     if why := _deaf(path):
         typer.echo(f"nobody answers at {path} ({why}): {_where_it_runs(state)}", err=True)
         raise typer.Exit(2)
-    over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # for the threads of `forward` too: they wait for `sigwait` below
     try:
         served, address = forward(path, port)
     except ServerError as error:
@@ -49,7 +47,7 @@ def web(
     with served:
         typer.echo(address)
         typer.echo(f"(once; from elsewhere: ssh -L {served.port}:127.0.0.1:{served.port} this-machine)", err=True)
-        over.wait()
+        signal.sigwait(ends)
 
 
 def _deaf(path: Path) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
+import select
 import time as _time
+import weakref
+from contextlib import suppress
 from datetime import UTC, datetime
-from threading import Event
 from typing import Protocol
 
 
@@ -24,11 +28,21 @@ class Clock(Protocol):
         ...
 
 
+_PIPE = 1 << 16
+"""As many bytes as a pipe holds: one read empties it, and a storm of wakes cannot keep its reader reading."""
+
+
 class SystemClock:
-    """The machine's clock. `wake` interrupts a sleep from a signal handler or another thread."""
+    """The machine's clock. `wake` ends a sleep, the one under way or the next one. It may be called by a signal handler or
+    another thread: it writes a byte to a pipe. (The lock of an Event is not reentrant: a signal that comes while its own
+    thread holds that lock would wait for it for ever.)
+    """
 
     def __init__(self) -> None:
-        self._wake = Event()
+        self._wakes, self._wakened = os.pipe()
+        for end in (self._wakes, self._wakened):
+            os.set_blocking(end, False)
+        weakref.finalize(self, _close, self._wakes, self._wakened)
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -37,11 +51,20 @@ class SystemClock:
         return _time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        self._wake.wait(max(0.0, seconds))
-        self._wake.clear()
+        poll = select.poll()
+        poll.register(self._wakes, select.POLLIN)
+        if poll.poll(math.ceil(max(0.0, seconds) * 1000)):
+            with suppress(BlockingIOError):
+                os.read(self._wakes, _PIPE)
 
     def wake(self) -> None:
-        self._wake.set()
+        with suppress(BlockingIOError):  # the pipe is full: who sleeps is woken anyway
+            os.write(self._wakened, b"\0")
+
+
+def _close(*ends: int) -> None:
+    for end in ends:
+        os.close(end)
 
 
 def at_epoch(seconds: float) -> datetime:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import getpass
 import os
 import random
-import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from types import FrameType
 
 import structlog
 
@@ -39,6 +37,7 @@ from chainwatch.supervisor.probes import ThreadedProbes
 from chainwatch.supervisor.pulsing import Companion, Companions, Pulsing
 from chainwatch.supervisor.rules import RULES
 from chainwatch.supervisor.sealing import Sealing
+from chainwatch.supervisor.signals import Wishes
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
 from chainwatch.supervisor.workers import ProcessReaders
 
@@ -68,11 +67,12 @@ class Daemon:
     def __init__(self, flags: Flags) -> None:
         self.flags = flags
         self.log = structlog.get_logger()
-        self._stop = threading.Event()
-        self._reload = threading.Event()
         self._clock = SystemClock()
         self._systemd = Systemd()
         self._outside = Outside()
+        self._wishes = Wishes(self._clock, self._outside)
+        self._over = threading.Event()
+        """Ends the thread of the alerts. For the main thread, never for a signal handler."""
         self._site = Site()
         self._readers: ProcessReaders | None = None
         self._post: Deliverer | None = None
@@ -84,15 +84,16 @@ class Daemon:
 
         Raises ConfigError, SiteError, StoreError, LeaseHeld, LeaseLost, NoInformation: each with its sentence.
         """
-        config = self._configured()
-        store = open_store(config.state, config.database)
-        try:
-            with self._signals(), self._leased(store, config) as supervisor:
-                self._serve(supervisor)
-        except Stopped:
-            self.log.info("stopped")
-        finally:
-            store.close()
+        with self._wishes.rereading():
+            config = self._configured()
+            store = open_store(config.state, config.database)
+            try:
+                with self._wishes.heard(), self._leased(store, config) as supervisor:
+                    self._serve(supervisor)
+            except Stopped:
+                self.log.info("stopped")
+            finally:
+                store.close()
 
     def _configured(self) -> Config:
         """The configuration, within the site's limits."""
@@ -153,11 +154,11 @@ class Daemon:
             except NoInformation as e:
                 if self.flags.once:
                     raise
-                if self._stop.is_set():
+                if self._wishes.stop:
                     raise Stopped from None
                 self.log.warning(f"Slurm does not answer yet: {e}; asked again in 30 seconds")
                 self._systemd.ready("waiting for Slurm")
-                if not self._stop.is_set():
+                if not self._wishes.stop:
                     WatchedClock(self._clock, self._systemd).sleep(30)
 
     def _serve(self, supervisor: Supervisor) -> None:
@@ -195,19 +196,17 @@ class Daemon:
                 summary = f"{summary}; blind: {blind}"
             self._systemd.status(summary)
             life.turn(pulse.at, summary)
-            if site_file.changed():
-                self._reload.set()
-            if self._reload.is_set():
-                self._reload.clear()
+            if site_file.changed() or self._wishes.reload:
+                self._wishes.reload = False
                 self._reread(supervisor, pulsing)
 
         try:
-            supervisor.run(self._stop.is_set, between)
+            supervisor.run(lambda: self._wishes.stop, between)
         except Stopped:
             pass
         finally:
             self._systemd.stopping()
-            self._stop.set()
+            self._over.set()
             sealing.close()
             self._part()
             mailman.join(2)
@@ -239,7 +238,7 @@ class Daemon:
         return pulse
 
     def _deliver(self) -> None:
-        while not self._stop.wait(5):
+        while not self._over.wait(5):
             self._deliver_once(timedelta(minutes=1))
 
     def _deliver_once(self, deadline: timedelta) -> None:
@@ -275,35 +274,3 @@ class Daemon:
             self.log.info(said)
         reloading.answer(house.store, now, problem, said)
         self._systemd.ready()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        def stop(number: int, frame: FrameType | None) -> None:
-            del number, frame
-            self._stop.set()
-            self._clock.wake()
-            self._outside.stop()
-
-        def reread(number: int, frame: FrameType | None) -> None:
-            del number, frame
-            self._reload.set()
-            self._clock.wake()
-
-        def look(number: int, frame: FrameType | None) -> None:
-            del number, frame
-            self._clock.wake()
-
-        wanted: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {
-            signal.SIGTERM: stop,
-            signal.SIGINT: stop,
-            signal.SIGHUP: reread,
-            signal.SIGUSR1: look,
-            signal.SIGALRM: self._outside.alarm,
-        }
-        before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            for number, handler in before.items():
-                signal.signal(number, handler)
