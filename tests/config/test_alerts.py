@@ -117,7 +117,7 @@ def test_an_empty_or_binary_secret_is_refused(tmp_path: Path, content: bytes) ->
 def test_a_missing_secret_says_where_it_should_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SecretUnusable, match=r"gone.*No such file"):
         read_secret(tmp_path / "gone", None, "the url")
-    with pytest.raises(SecretUnusable, match="not a regular file"):
+    with pytest.raises(SecretUnusable, match="Is a directory"):
         read_secret(tmp_path, None, "the url")
     monkeypatch.delenv("HOOK", raising=False)
     with pytest.raises(SecretUnusable, match="HOOK is not set"):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from chainwatch.actions import whole
 from chainwatch.model.checkpoint import Checkpoint
+from chainwatch.model.plain_file import text_of
 from chainwatch.store.records import Move
 
 ASIDE = ".set-aside-by-chainwatch"
@@ -67,7 +68,7 @@ def pointer(run: str, newest: Checkpoint) -> Change | Problem | None:
     if newest.format in {"megatron", "nanotron"} and newest.step is not None:
         content = str(newest.step)
     try:
-        before = Path(path).read_text() if os.path.lexists(path) else ""
+        before = text_of(path, "strict") if os.path.lexists(path) else ""
     except OSError as e:
         return Problem(f"{path} cannot be read: {e.strerror}")
     except UnicodeDecodeError:
@@ -127,7 +128,7 @@ def undo(change: Change | Move) -> Problem | None:
                 return Problem(f"{change.path} was changed since: left as it is")
             _link(change.before, change.path)
             return None
-        now_there = Path(change.path).read_text(errors="replace") if os.path.lexists(change.path) else ""
+        now_there = text_of(change.path) if os.path.lexists(change.path) else ""
         if now_there.strip() != change.target:
             return Problem(f"{change.path} was changed since ({now_there.strip()[:80]!r}): left as it is")
         if change.before:
@@ -146,7 +147,7 @@ def was_made(change: Change | Move) -> bool:
         return not there and _exists(change.target)
     if change.kind == "link":
         return there and os.path.islink(change.path) and os.readlink(change.path) == change.target
-    return there and Path(change.path).read_text(errors="replace").strip() == change.target
+    return there and text_of(change.path).strip() == change.target
 
 
 def _exists(path: str) -> bool:

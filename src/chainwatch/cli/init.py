@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from chainwatch.doctor.begin import Begin, from_job, from_script, render
+from chainwatch.model.plain_file import text_of
 from chainwatch.slurm import CliBackend, NoInformation
 
 DEFAULT = Path("~/.config/chainwatch/chainwatch.yaml")
@@ -47,7 +48,7 @@ def init(
 
 def _of_script(path: Path) -> Begin:
     try:
-        return from_script(path.resolve(), path.read_text("utf-8", "replace"))
+        return from_script(path.resolve(), text_of(path))
     except OSError as error:
         _fail(f"cannot read {path}: {error.strerror}", 2)
 

@@ -14,6 +14,7 @@ from chainwatch.cli import common
 from chainwatch.doctor.finding import Level
 from chainwatch.doctor.lint import Site
 from chainwatch.doctor.lint import lint as findings_of
+from chainwatch.model.plain_file import text_of
 
 
 def lint(
@@ -29,7 +30,7 @@ def lint(
     Exit code 0: no problem (there may be advice); 1: problems; 2: the script cannot be read.
     """
     try:
-        text = script.read_text("utf-8", "replace")
+        text = text_of(script)
     except OSError as error:
         typer.echo(f"cannot read {script}: {error.strerror}", err=True)
         raise typer.Exit(2) from None

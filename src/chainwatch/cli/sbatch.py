@@ -17,6 +17,7 @@ from chainwatch.cli.attended import warn_unattended
 from chainwatch.cli.first import submit_first
 from chainwatch.cli.registering import chain_of, first_words, job_id_of, new_chain, safe_name
 from chainwatch.config.models import Config
+from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.jobids import expand_tasks
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Origin
@@ -96,7 +97,7 @@ def _script(line: words.CommandLine) -> tuple[str | None, str, str]:
         return None, text, "sbatch"
     path = os.path.abspath(line.script)
     try:
-        return path, Path(path).read_text(errors="replace"), Path(path).name
+        return path, text_of(path), Path(path).name
     except OSError as e:
         common.fail(f"{path} cannot be read: {e.strerror}", common.NO)
 

@@ -7,6 +7,7 @@ word that was written, which `load` takes wherever a text is expected.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from chainwatch.model.plain_file import open_plain
 
 _MOST_NODES = 100_000
 _MOST_DEPTH = 50
@@ -103,7 +106,7 @@ def read(path: Path, problems: list[Problem]) -> Tree:
     """Read one YAML file. What is wrong with single values is added to `problems`, and the rest is read all the same;
     raises ConfigError where it is no YAML at all."""
     try:
-        with path.open("rb") as f:
+        with os.fdopen(open_plain(path), "rb") as f:
             raw = f.read(MOST_BYTES + 1)
     except OSError as e:
         begin = "; `chainwatch init SCRIPT` writes a first one" if isinstance(e, FileNotFoundError) else ""

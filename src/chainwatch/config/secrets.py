@@ -9,6 +9,8 @@ import os
 import stat
 from pathlib import Path
 
+from chainwatch.model.plain_file import open_plain
+
 
 class SecretUnusable(Exception):
     """A secret is missing or others could read it. The sentence names where it should be, never what it is."""
@@ -29,13 +31,11 @@ def read_secret(file: Path | None, variable: str | None, what: str) -> str:
 
 def _from_file(file: Path, what: str) -> str:
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        handle = open_plain(file)
     except OSError as error:
         raise SecretUnusable(f"{what}: cannot open {file}: {error.strerror}") from error
     try:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise SecretUnusable(f"{what}: {file} is not a regular file")
         if found.st_uid not in {0, os.geteuid()}:
             raise SecretUnusable(f"{what}: {file} belongs to uid {found.st_uid}; it must be yours")
         if found.st_mode & 0o077:

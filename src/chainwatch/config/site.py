@@ -21,6 +21,7 @@ from chainwatch.config.section import Section
 from chainwatch.config.values import Duration, show_duration
 from chainwatch.config.web import Web
 from chainwatch.model.chain import Mode
+from chainwatch.model.plain_file import open_plain
 
 SITE_FILE = Path("/etc/chainwatch/site.yaml")
 PAUSE_FILE = Path("/etc/chainwatch/PAUSE")
@@ -64,7 +65,7 @@ class Site(Section):
 def load_site(path: Path = SITE_FILE, *, owner: int = 0) -> Site:
     """The site's limits; none where there is no file. Raises `SiteError`."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = open_plain(path)
     except FileNotFoundError:
         return Site()
     except OSError as error:
@@ -99,7 +100,7 @@ def _parsed(raw: bytes, name: str) -> Site:
 def pause_reason(path: Path = PAUSE_FILE) -> str:
     """Why every action is paused: the text of the PAUSE file; empty if there is none. What cannot be read pauses."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_plain(path), "rb") as file:
             text = file.read(2000).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""

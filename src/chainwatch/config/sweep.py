@@ -12,9 +12,9 @@ from pathlib import Path
 
 from chainwatch.config.document import Problem, Tree
 from chainwatch.config.values import expand_path
+from chainwatch.model.plain_file import read_plain
 
 MOST_CHAINS = 10_000
-_MOST_BYTES = 16 << 20
 _PLACEHOLDER = re.compile(r"(?<![$\\])\{(\w+)\}")
 """`{lr}`, but neither `${HOME}` nor an escaped brace of a pattern."""
 Row = dict[str, str]
@@ -112,10 +112,7 @@ def _table(spot: Tree, folder: Path, problems: list[Problem]) -> list[Row]:
 
     try:
         path = folder / str(expand_path(spot.plain()))
-        with path.open(newline="", encoding="utf-8-sig") as f:
-            text = f.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            return wrong(f"{path} is larger than 16 MiB")
+        text = read_plain(path).decode("utf-8-sig")
         reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)
         columns = [c.strip() for c in reader.fieldnames or ()]
         reader.fieldnames = columns

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from chainwatch.config.models import Chain, Config
+from chainwatch.model.plain_file import text_of
 from chainwatch.slurm import NoInformation
 from chainwatch.slurm.process import Reply, answer, client_environment, run
 
@@ -68,7 +69,7 @@ class Patient:
         """The text of a chain's batch script; empty where it cannot be read."""
         if chain.batch not in self.scripts:
             try:
-                self.scripts[chain.batch] = chain.batch.read_text("utf-8", "replace")
+                self.scripts[chain.batch] = text_of(chain.batch)
             except OSError:
                 self.scripts[chain.batch] = ""
         return self.scripts[chain.batch]

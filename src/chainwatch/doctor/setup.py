@@ -17,6 +17,7 @@ from chainwatch.doctor.finding import Finding, Level
 from chainwatch.doctor.lint import Site, lint
 from chainwatch.doctor.past import Past, of_chain
 from chainwatch.doctor.preemption import rules
+from chainwatch.model.plain_file import text_of
 from chainwatch.slurm import NoInformation
 from chainwatch.store import StoreError, open_store
 
@@ -29,7 +30,7 @@ def scripts(patient: Patient) -> Iterator[Finding]:
     known = rules(patient) if patient.slurm else None
     for batch, (name, chain) in {c.batch: (n, c) for n, c in reversed(patient.config.chains.items())}.items():
         try:
-            text = batch.read_text("utf-8", "replace")
+            text = text_of(batch)
         except OSError as error:
             yield Finding(
                 "script",

@@ -10,12 +10,12 @@ import json
 import os
 import stat
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import re2
 
 from chainwatch.evidence.logs_file import LogReader, Unreadable
+from chainwatch.model.plain_file import read_plain
 from chainwatch.model.verdict import Line, Proof, RuleFact
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _field_of(rule: str, path: str, marker: MarkerFile) -> RuleFact:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_MARKER:
             return RuleFact(rule, Proof.UNKNOWN, f"{path} is no plain file of a sane size")
-        value = json.loads(Path(path).read_bytes())
+        value = json.loads(read_plain(path))
     except _GONE:
         return RuleFact(rule, Proof.NO, "no such file")
     except OSError as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from types import TracebackType
+
+from chainwatch.model.plain_file import open_plain
 
 
 class Unreadable(Exception):
@@ -29,13 +30,10 @@ class LogReader:
         """Raises `Unreadable`."""
         self.path = path
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            self._fd = open_plain(path)
         except OSError as error:
             raise Unreadable(f"{path}: {error.strerror}") from None
         status = os.fstat(self._fd)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(self._fd)
-            raise Unreadable(f"{path}: is no regular file, so it is not read as a log")
         self.size = status.st_size
         self.modified = status.st_mtime
         self.bytes_read = 0

@@ -13,6 +13,7 @@ from typing import Any
 from chainwatch.evidence.end_records import documents, job_directories, moment
 from chainwatch.evidence.follow import Phase
 from chainwatch.model.job import Job
+from chainwatch.model.plain_file import read_plain
 
 _SLACK = timedelta(minutes=2)
 _NEWEST = 2
@@ -110,8 +111,7 @@ def _trainer_state(path: str) -> Signs:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
             return Signs()
-        with open(path, "rb") as file:
-            state = json.loads(file.read(_LARGEST))
+        state = json.loads(read_plain(path, _LARGEST))
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return Signs()
     if not isinstance(state, dict):

@@ -7,8 +7,8 @@ import zipfile
 from typing import Iterator, Tuple
 
 PARTS = (
-    "__init__.py", "model/__init__.py", "model/checkpoint.py", "model/light.py", "job", "checkpoints", "cli/__init__.py",
-    "cli/__main__.py", "cli/light.py", "cli/latest.py", "cli/verify.py", "cli/bar.py", "cli/exec.py",
+    "__init__.py", "model/__init__.py", "model/checkpoint.py", "model/light.py", "model/plain_file.py", "job", "checkpoints",
+    "cli/__init__.py", "cli/__main__.py", "cli/light.py", "cli/latest.py", "cli/verify.py", "cli/bar.py", "cli/exec.py",
 )  # fmt: skip
 """What goes in, relative to the package."""
 _START = """\

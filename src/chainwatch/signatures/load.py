@@ -10,6 +10,7 @@ from typing import Any
 import re2
 import yaml
 
+from chainwatch.model.plain_file import text_of
 from chainwatch.model.verdict import Cause, Retry
 from chainwatch.signatures.signature import Signature, SignatureError
 
@@ -51,7 +52,7 @@ def builtin_signatures() -> tuple[Signature, ...]:
 def user_signatures(path: Path) -> tuple[Signature, ...]:
     """The signatures of one file of the user; each of its examples must match. Raises `SignatureError`."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = text_of(path)
     except OSError as error:
         raise SignatureError(
             f"{path}: cannot be read ({error.strerror}); correct the path of the signature file"

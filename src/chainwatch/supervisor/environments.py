@@ -7,6 +7,7 @@ import pwd
 from pathlib import Path
 
 from chainwatch.config.models import Chain
+from chainwatch.model.plain_file import text_of
 from chainwatch.slurm import environment
 from chainwatch.store.records import ChainRecord
 
@@ -29,8 +30,10 @@ def of_chain(record: ChainRecord, settings: Chain, conf: str | None = None) -> t
     else:
         path = Path(kind)
         try:
-            raw = environment.from_file(path.read_text())
+            raw = environment.from_file(text_of(path, "strict"))
         except OSError as e:
             raise environment.EnvironmentUnusable(f"{path}: {e.strerror}") from e
+        except UnicodeDecodeError as e:
+            raise environment.EnvironmentUnusable(f"{path}: it is not UTF-8 text") from e
     # Nothing of the daemon's own environment is in `raw`: a virtual environment on its PATH is the person's own doing.
     return environment.job_environment(raw, conf=conf)

@@ -13,6 +13,7 @@ from chainwatch.config.models import Chain, Config
 from chainwatch.config.site import Site, held_back, tightened
 from chainwatch.model.chain import Mode
 from chainwatch.model.clock import Clock
+from chainwatch.model.plain_file import read_plain
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Lease
@@ -30,7 +31,7 @@ def silent(sentence: str, record: ChainRecord, facts: Mapping[str, object]) -> N
 
 def on_disk(path: str) -> bytes:
     """The bytes of a batch script. Raises OSError."""
-    return Path(path).read_bytes()
+    return read_plain(path)
 
 
 @dataclass(slots=True)

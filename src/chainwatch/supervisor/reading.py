@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from pathlib import Path
 
 from chainwatch.actions import options
 from chainwatch.actions.compose import digest
@@ -28,6 +27,7 @@ from chainwatch.evidence.room import room
 from chainwatch.evidence.signs import Signs, heartbeats, saves
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job
+from chainwatch.model.plain_file import read_plain, text_of
 from chainwatch.model.verdict import EndRecord, Progress
 from chainwatch.signatures import Matcher, builtin_matcher, builtin_signatures, user_signatures
 from chainwatch.slurm.paths import expand_to_glob, log_paths
@@ -89,7 +89,7 @@ def _with_patterns(place: Place, job: Job) -> Job:
         return job
     settings, directory = place.settings, job.directory or place.directory
     try:
-        text = Path(settings.batch).read_text(errors="replace")
+        text = text_of(settings.batch)
     except OSError:
         text = ""
     given = (*options.script_options(text), *options.parse(settings.sbatch).options)
@@ -179,7 +179,7 @@ def _matcher(place: Place) -> Matcher:
 
 def _script(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_plain(path)
     except OSError:
         return b""
 

@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tup
 from chainwatch.checkpoints.files import Finding, kind_of
 from chainwatch.checkpoints.files.base import grouped
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Look, step_of
+from chainwatch.model.plain_file import read_plain
 
 TYPED = (".pt", ".pth", ".safetensors", ".json", ".npz", ".npy", ".h5", ".hdf5", ".keras", ".msgpack", ".distcp")
 """Endings that are as good as a promise."""
@@ -76,9 +77,7 @@ class Rule(NamedTuple):
         """
         if given.lstrip().startswith("{"):
             return cls.parse(_document(given, "the rule"))
-        with open(given, encoding="utf-8", errors="replace") as file:
-            text = file.read(MAX_JSON)
-        return cls.parse(_document(text, given))
+        return cls.parse(_document(read_plain(given, MAX_JSON).decode("utf-8", "replace"), given))
 
     def step(self, name: str) -> Optional[int]:
         """The step in a name that is a checkpoint's by this rule, else None."""

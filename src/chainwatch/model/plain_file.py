@@ -1,0 +1,41 @@
+"""Reading a file that somebody named: a FIFO there would wait for ever, and a device would never end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+MOST_BYTES = 16 << 20
+"""Larger than any text that a person writes."""
+
+
+def open_plain(path: str | os.PathLike[str]) -> int:
+    """A descriptor of a regular file, for reading. Raises OSError, also where the path is a FIFO, a device, a folder."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, a device that nothing stands behind
+            raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path)) from None
+        raise
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return handle
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+
+
+def read_plain(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
+    """The bytes of a regular file. Raises OSError, also where it is no such file or holds more than `most` bytes."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        raw = file.read(most + 1)
+    if len(raw) > most:
+        raise OSError(errno.EFBIG, f"it holds more than {most >> 20} MiB", os.fspath(path))
+    return raw
+
+
+def text_of(path: str | os.PathLike[str], errors: str = "replace") -> str:
+    """The text of a file as `read_plain` reads it, in UTF-8, with line ends as `open` would give them."""
+    return read_plain(path).decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
