@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from chainwatch.slurm import pipes
 from chainwatch.slurm.backend import NoInformation
 from chainwatch.slurm.process import TimedOut, answer, run
 from tests.slurm.fake import reply
@@ -116,3 +117,29 @@ def test_the_line_that_names_the_cause_is_the_one_that_is_told() -> None:
     )
     assert reply(stderr=stderr, code=1).complaint().endswith("failed: Protocol authentication error")
     assert reply(code=1).complaint() == "it printed no error"
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_client_that_prints_for_ever_is_killed_before_it_takes_the_memory(
+    tmp_path: Path, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipes, "MOST_OUTPUT", 4 << 20)
+    program = client(tmp_path, f"echo $$ > pid; exec yes 'a line of sacct' >&{stream}")
+    with pytest.raises(NoInformation, match="printed more than 4 MiB") as said:
+        run([program], environment=ENVIRONMENT, deadline=60, cwd=str(tmp_path))
+    assert not isinstance(said.value, TimedOut)
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+
+
+def test_a_client_reads_all_that_it_is_given_while_it_prints(tmp_path: Path) -> None:
+    script = os.urandom(300_000)
+    assert run(["cat"], environment=ENVIRONMENT, deadline=30, stdin=script).stdout == script
+    assert run(["true"], environment=ENVIRONMENT, deadline=30, stdin=script).code == 0
+    assert run(["cat"], environment=ENVIRONMENT, deadline=30, stdin=b"").stdout == b""
+
+
+def test_a_client_that_closes_its_output_and_lives_on_is_killed_at_its_deadline(tmp_path: Path) -> None:
+    program = client(tmp_path, "echo said; exec >&- 2>&-; exec sleep 30")
+    with pytest.raises(TimedOut) as late:
+        run([program], environment=ENVIRONMENT, deadline=0.5)
+    assert late.value.printed == b"said\n"

@@ -310,7 +310,7 @@ class Slurm(Section):
     """`false`: sacct is not asked, because the site has none or forbids it. Ends are then known only while the controller
     remembers a job (MinJobAge): poll more often than that."""
     deadline: Duration = timedelta(seconds=60)
-    """After this long a Slurm command is given up; nothing is concluded."""
+    """After this long a Slurm command is given up, as is one that prints more than 256 MiB; nothing is concluded."""
 
 
 class Config(Section):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chainwatch.slurm.backend import NoInformation
+from chainwatch.slurm.pipes import OutOfTime, TooMuch, exchange
 
 _DROPPED_PREFIXES = (
     "SQUEUE_",
@@ -130,7 +131,7 @@ def run(
     Raises
     ------
     NoInformation
-        Where the program cannot be started (not installed, not permitted).
+        Where the program cannot be started (not installed, not permitted), or prints more than `pipes.MOST_OUTPUT`.
     """
     begun = time.monotonic()
     try:
@@ -149,10 +150,19 @@ def run(
             raise NoInformation(f"the directory {cwd} cannot be entered: {problem.strerror}") from problem
         raise NoInformation(f"{command[0]} cannot be started: {problem.strerror}") from problem
     try:
-        stdout, stderr = process.communicate(stdin, timeout=deadline)
-    except subprocess.TimeoutExpired as late:
+        stdout, stderr = exchange(process, stdin, begun + deadline)
+        process.wait(max(0.0, begun + deadline - time.monotonic()))
+    except OutOfTime as late:
         _kill_group(process)
-        raise TimedOut(f"{_name(command)} gave no answer within {deadline:g} s", late.output or b"") from late
+        raise TimedOut(f"{_name(command)} gave no answer within {deadline:g} s", late.printed) from late
+    except subprocess.TimeoutExpired as late:  # it closed its output and lives on
+        _kill_group(process)
+        raise TimedOut(f"{_name(command)} gave no answer within {deadline:g} s", stdout) from late
+    except TooMuch as much:
+        _kill_group(process)
+        raise NoInformation(
+            f"{_name(command)} printed more than {much.most >> 20} MiB: no answer is that long"
+        ) from much
     except BaseException:
         _kill_group(process)
         raise
@@ -181,7 +191,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
-    for pipe in (process.stdout, process.stderr):
+    for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe:
             pipe.close()
     try:
