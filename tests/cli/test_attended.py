@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from chainwatch.cli import common
-from chainwatch.cli.attended import attended, warn_unattended
+from chainwatch.cli.attended import attended, daemon_line, warn_unattended
 from chainwatch.store import open_store
 from chainwatch.store.records import LAST_PASS
 from chainwatch.supervisor.daemon import holder
@@ -36,5 +39,37 @@ def test_a_daemon_or_a_timer_looks_after_the_state_and_otherwise_one_line_says_s
         store.remember(LAST_PASS, now.isoformat())
         assert attended(store, now + timedelta(minutes=6))
         assert not attended(store, now + timedelta(hours=1))
+    finally:
+        store.close()
+
+
+def test_a_daemon_that_was_killed_is_gone_though_its_lease_still_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kind: a lease read as if it were a process. Each command that tells of a daemon asks the same judgement."""
+    state = tmp_path / "state"
+    store, now = open_store(state), common.now()
+
+    def told(command: str, *words: str) -> str:
+        ask = [sys.executable, "-m", "chainwatch.cli", command, "--state", str(state), *words]
+        done = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=False)
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    try:
+        assert daemon_line(store, now).startswith("no daemon is at work")
+        with subprocess.Popen(["sleep", "600"]) as process:
+            daemon = f"{socket.gethostname()}:{process.pid}"
+            store.acquire_lease(daemon, TTL, now)
+            alive = daemon_line(store, now)
+            process.kill()
+        assert alive == f"the daemon is {daemon}"
+        assert daemon_line(store, now).startswith(f"the daemon {daemon} is gone: ")
+        assert not attended(store, now)
+        warn_unattended(store, state, "run")
+        assert "no daemon runs for" in capsys.readouterr().err
+        assert f"the daemon {daemon} is gone" in told("reload")
+        assert f"the daemon is {daemon}" not in told("web")
+        assert daemon_line(store, now + 2 * TTL).startswith("no daemon is at work")
     finally:
         store.close()

@@ -11,6 +11,7 @@ from chainwatch.cli import common
 from chainwatch.store import Store
 from chainwatch.store.records import LAST_PASS
 
+NONE_AT_WORK = "no daemon is at work on this state: `chainwatch run CONFIG` starts one"
 _TIMER = timedelta(minutes=30)
 """So long after a pass of `run --once` the next one is expected."""
 
@@ -22,6 +23,16 @@ def warn_unattended(store: Store, where: Path, chain: str) -> None:
             f"chainwatch: no daemon runs for {where}: nobody looks after {chain} until `chainwatch run` is started there",
             err=True,
         )
+
+
+def daemon_line(store: Store, now: datetime) -> str:
+    """Who looks after this state, or that nobody does: a lease outlives a daemon that was killed."""
+    if holder := store.at_work(now):
+        return f"the daemon is {holder}"
+    lease = store.lease()
+    if lease is not None and lease.until > now:
+        return f"the daemon {lease.holder} is gone: `chainwatch run CONFIG` (or its service) starts one again"
+    return NONE_AT_WORK
 
 
 def attended(store: Store, now: datetime) -> bool:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from chainwatch.cli.attended import daemon_line
 from chainwatch.cli.common import NO, State, fail, now, opened
 from chainwatch.supervisor.reloading import answered
 
@@ -35,18 +36,19 @@ def reload(
 
         load(config, RULES)
     with opened(state) as store:
-        lease, before = store.lease(), answered(store).get("at")
-    if lease is None or not lease.holder or lease.until <= now():
-        fail("no daemon is at work on this state: `chainwatch run CONFIG` starts one", NO)
-    host, _, pid = lease.holder.rpartition(":")
+        holder, before = store.at_work(now()), answered(store).get("at")
+        line = daemon_line(store, now())
+    if not holder:
+        fail(line, NO)
+    host, _, pid = holder.rpartition(":")
     if host != socket.gethostname():
         fail(f"the daemon works on {host}: type this there, or `systemctl reload` on that machine", NO)
     try:
         os.kill(int(pid), signal.SIGHUP)
     except (ProcessLookupError, ValueError):
-        fail(f"the daemon {lease.holder} is gone; its lease ends at {lease.until:%H:%M:%S} UTC", NO)
+        fail(f"the daemon {holder} is gone", NO)
     except PermissionError:
-        fail(f"the daemon {lease.holder} runs as another user", NO)
+        fail(f"the daemon {holder} runs as another user", NO)
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         time.sleep(0.2)
@@ -57,4 +59,4 @@ def reload(
                 fail(answer["problem"])
             typer.echo(answer["said"])
             return
-    typer.echo(f"asked {lease.holder}, which waits for Slurm now: its log says what comes of it")
+    typer.echo(f"asked {holder}, which waits for Slurm now: its log says what comes of it")

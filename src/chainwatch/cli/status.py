@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from chainwatch.cli import common
+from chainwatch.cli.attended import daemon_line
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
 from chainwatch.reports import changed, last_that_progressed
 from chainwatch.store import Store
-from chainwatch.store.records import ChainRecord, Lease
+from chainwatch.store.records import ChainRecord
 from chainwatch.store.standing import standing
 from chainwatch.web.words import span
 
@@ -32,7 +33,7 @@ def status(json: common.Json = False, state: common.State = None) -> None:
     with common.opened(state) as store:
         chains = store.chains()
         rows = [_row(store, c) for c in chains]
-        lease = store.lease()
+        daemon = daemon_line(store, common.now())
     if json:
         common.print_json(rows)
     elif rows:
@@ -45,17 +46,11 @@ def status(json: common.Json = False, state: common.State = None) -> None:
             ],
             _STYLES,
         )  # fmt: skip
-        typer.echo(_daemon(lease), err=True)
+        typer.echo(daemon, err=True)
     else:
         typer.echo("no chains yet: `chainwatch submit`, `sbatch` or `adopt` makes one", err=True)
     if not rows:
         raise typer.Exit(common.NO)
-
-
-def _daemon(lease: Lease | None) -> str:
-    if lease is None or not lease.holder or lease.until <= common.now():
-        return "no daemon is at work on this state: `chainwatch run CONFIG` starts one"
-    return f"the daemon is {lease.holder}"
 
 
 def _now(c: ChainRecord) -> str:

@@ -65,7 +65,6 @@ def _where_it_runs(state: Path | None) -> str:
     from chainwatch.store import StoreError
 
     with suppress(StoreError), common.opened(state) as store:
-        lease = store.lease()
-        if lease is not None and lease.holder and lease.until > common.now():
-            return f"the daemon is {lease.holder}; type this on that machine"
+        if holder := store.at_work(common.now()):
+            return f"the daemon is {holder}; type this on that machine"
     return "start the daemon again (chainwatch run, or its service)"

@@ -152,9 +152,8 @@ def instances(patient: Patient) -> Iterator[Finding]:
         return
     try:
         own = store.instance
-        lease = store.lease()
-        if lease is not None and lease.holder and lease.until > patient.now:
-            yield Finding("daemon", Level.OK, f"a daemon is at work: {lease.holder}")
+        if holder := store.at_work(patient.now):
+            yield Finding("daemon", Level.OK, f"a daemon is at work: {holder}")
         else:
             yield Finding(
                 "daemon",
