@@ -158,3 +158,32 @@ def test_every_value_knows_its_line_and_the_path_of_its_key(desk: Desk) -> None:
     spot = tree.at(("a", "b", 1, "c"))
     assert (spot.line, spot.key, spot.value) == (4, "a.b.1.c", "y")
     assert tree.at(("a", "nowhere", "b", 0)).key == "a.b.0", "what the tree does not have is passed over"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"batch: {'x' * 5000}", "no file can be called so"),
+        (f"done: {{file: /{'x' * 300}}}", "no file can be called so"),
+        (f"done: {{step: 0x{'f' * 5000}}}", "is too large"),
+        (f"done: {{step: {'9' * 5000}}}", "is no int"),
+        (f"done: {{step: '{2**63}'}}", "at most 9.22"),
+        (f"done: {{step: '{'9' * 5000}'}}", "expected"),
+        (f"recovery: {{retries: {2**63}}}", "is too large"),
+        (r'directory: "/a/\uD800"', "half a character"),
+        (r'"\uDC00": 1', "half a character"),
+        (r'args: ["--name=\uD800"]', "half a character"),
+    ],
+)
+def test_what_the_machine_cannot_hold_is_refused_with_file_and_line_in_few_words(
+    desk: Desk, line: str, said: str
+) -> None:
+    batch = "" if line.startswith("batch") else "    batch: b.sh\n"
+    problems = desk.problems(f"chains:\n  a:\n{batch}    {line}\n")
+    assert any(said in each for each in problems), problems
+    assert all(each.startswith(f"{4 if batch else 3}: ") and len(each) < 400 for each in problems), problems
+
+
+def test_a_configuration_with_a_name_that_no_file_can_have_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: File name too long"):
+        load(tmp_path / ("x" * 5000))

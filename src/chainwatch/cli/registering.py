@@ -43,7 +43,7 @@ def chain_of(
         settings["checkpoints"] = where
     rules: dict[str, Any] = {}
     if "cw-done-step" in own:
-        rules["step"] = int(own["cw-done-step"])
+        rules["step"] = own["cw-done-step"]
     if "cw-done-mark" in own:
         rules["mark"] = own["cw-done-mark"]
     if rules:

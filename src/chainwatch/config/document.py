@@ -168,6 +168,10 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> str:
     return f"is no valid YAML: {said}"
 
 
+def _short(word: str) -> str:
+    return word if len(word) <= 40 else f"{word[:40]}…"
+
+
 class _TooMuch(Exception):
     pass
 
@@ -209,7 +213,7 @@ class _Builder:
             elif isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
                 tree.value = [self.build(v, (*path, str(i))) for i, v in enumerate(node.value)]
             elif isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
-                tree.value, tree.word = self._scalar(node, tree), node.value
+                tree.value, tree.word = self._scalar(node, tree)
             else:
                 tag = node.tag.replace(_TAG, "!!")
                 self._problems.append(tree.problem(f"the tag {tag} is not allowed: plain values are enough here"))
@@ -217,19 +221,36 @@ class _Builder:
             self._open.discard(id(node))
         return tree
 
-    def _scalar(self, node: yaml.ScalarNode, tree: Tree) -> Any:
-        kind, word = node.tag.removeprefix(_TAG), str(node.value)
+    def _scalar(self, node: yaml.ScalarNode, tree: Tree) -> tuple[Any, str]:
+        """Its value, and the word that was written."""
+        kind, word = node.tag.removeprefix(_TAG), self._text(str(node.value), tree)
         if kind in {"timestamp", "value"} or (kind in {"int", "float"} and ":" in word):
-            return word
+            return word, word
         if kind == "int" and _OCTAL.fullmatch(word):
             said = f"YAML reads {word} as an octal number: write it without the leading zero, or in quotes"
             self._problems.append(tree.problem(said))
-            return 0
+            return 0, word
+        if kind == "str":
+            return word, word
         try:
-            return self._loader.construct_object(node)
-        except ValueError:  # `!!int x`
-            self._problems.append(tree.problem(f"{word!r} is no {kind}"))
-            return None
+            value = self._loader.construct_object(node)
+        except (ValueError, OverflowError):  # `!!int x`, more digits than Python reads
+            self._problems.append(tree.problem(f"{_short(word)!r} is no {kind}"))
+            return None, word
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            self._problems.append(tree.problem(f"{_short(word)} is too large: numbers go as far as 2^63"))
+            return 1, word
+        return value, word
+
+    def _text(self, text: str, where: Tree) -> str:
+        """The text, if a file name, a database and a terminal can hold it: `"\\uD800"` is half a character."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as e:
+            half = ord(text[e.start])
+            self._problems.append(where.problem(f"\\u{half:04X} alone is half a character: it is no UTF-8 text"))
+            return text.encode("utf-8", "replace").decode()
+        return text
 
     def _mapping(self, node: yaml.MappingNode, path: tuple[str, ...]) -> dict[str, Tree]:
         found: dict[str, Tree] = {}
@@ -240,7 +261,8 @@ class _Builder:
                 merged |= {k: v for k, v in self._sources(value_node, path).items() if k not in merged}
                 continue
             # A key is what was written: `no`, `1e3` and `2024-01-01` are names here.
-            key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else ""
+            here = Tree(None, self._name, line, ".".join(path))
+            key = self._text(str(key_node.value), here) if isinstance(key_node, yaml.ScalarNode) else ""
             if not key:
                 self._problems.append(Problem(self._name, line, ".".join(path), "a key must be a plain word"))
             elif key in found:

@@ -18,6 +18,7 @@ _SECRET = frozenset({"alerts", "web", "database"})
 
 _EXPECTED = {
     "int_parsing": "a whole number is expected",
+    "int_parsing_size": "a whole number below 2^63 is expected",
     "int_type": "a whole number is expected",
     "int_from_float": "a whole number is expected",
     "float_parsing": "a number is expected",

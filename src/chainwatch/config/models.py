@@ -56,7 +56,7 @@ class MarkerFile(Section):
 class Done(Section):
     """What proves that the chain is done. Without any of these a clean exit 0 counts as done, said to be assumed."""
 
-    step: int | None = Field(default=None, ge=1)
+    step: int | None = Field(default=None, ge=1, le=2**63 - 1)
     """Final training step."""
     mark: Mark | None = None
     """Completion mark in the log."""

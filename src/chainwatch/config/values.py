@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, Validatio
 _UNITS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 """Milliseconds, the largest unit first."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+_LONGEST_PATH, _LONGEST_NAME = 4095, 255
 _LONGEST = timedelta(days=36_500)
 
 
@@ -68,6 +69,9 @@ def expand_path(value: Any) -> Any:
         raise ValueError("a path is expected, not an address (mount an object store, or name its local copy)")
     if "\0" in text:
         raise ValueError("a path cannot hold a NUL byte")
+    raw = os.fsencode(text)
+    if len(raw) > _LONGEST_PATH or max(map(len, raw.split(b"/"))) > _LONGEST_NAME:
+        raise ValueError(f"no file can be called so: a path has at most {_LONGEST_PATH} bytes, a name {_LONGEST_NAME}")
     return text
 
 
