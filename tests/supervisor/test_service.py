@@ -231,6 +231,27 @@ def test_a_storm_of_hangups_from_its_first_moment_on_neither_kills_nor_blocks_th
 
 
 @pytest.mark.slow
+def test_a_database_that_is_damaged_meanwhile_ends_the_daemon_at_the_first_look_with_one_line(tmp_path: Path) -> None:
+    """The kind: a thread beside the loop meets what the loop must stop for, while the loop sleeps."""
+    service = Service(tmp_path, {"poll": "10m"})
+    try:
+        service.until("0 chains, last poll")
+        state = tmp_path / "state"
+        for file in state.glob("*.db*"):
+            if not file.name.endswith("-shm"):
+                with file.open("r+b") as out:
+                    out.write(b"\xff" * file.stat().st_size)
+        begun = time.monotonic()
+        assert service.process.wait(60) == 2
+        assert time.monotonic() - begun < 50, "the loop would have slept for longer"
+        assert "damaged" in service.lines()
+        assert service.lines().count("damaged: restore") == 1, service.lines()
+        assert "Traceback" not in service.lines()
+    finally:
+        service.close()
+
+
+@pytest.mark.slow
 def test_a_frozen_daemon_pings_no_more(service: Service) -> None:
     service.until("WATCHDOG=1")
     service.process.send_signal(signal.SIGSTOP)

@@ -3,6 +3,7 @@
 from chainwatch.store.errors import (
     AttemptTaken,
     ChainExists,
+    Damaged,
     IntentClosed,
     IntentOpen,
     LeaseHeld,
@@ -16,6 +17,7 @@ from chainwatch.store.store import Store, open_store
 __all__ = [
     "AttemptTaken",
     "ChainExists",
+    "Damaged",
     "IntentClosed",
     "IntentOpen",
     "LeaseHeld",

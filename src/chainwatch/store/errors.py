@@ -15,6 +15,10 @@ class StoreError(Exception):
     """
 
 
+class Damaged(StoreError):
+    """The file is no sound database any more. It does not mend itself: whoever meets it stops."""
+
+
 class NewerSchema(StoreError):
     """The database was written by a newer chainwatch."""
 
@@ -71,6 +75,9 @@ _SQLITE = {
 }
 
 
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
 def translated(error: BaseException, where: str) -> StoreError:
     """The store error that says in one sentence what a database error means and what to do. `where` names the database
     without its password."""
@@ -81,7 +88,8 @@ def translated(error: BaseException, where: str) -> StoreError:
     if isinstance(code, int) and not isinstance(error, IntegrityError):
         means = _SQLITE.get(code & 0xFF)
         if means:
-            return StoreError(f"the database {where} cannot be used: {means} ({cause})")
+            kind = Damaged if code & 0xFF in _DAMAGED else StoreError
+            return kind(f"the database {where} cannot be used: {means} ({cause})")
     if isinstance(cause, OSError):
         reason = (cause.strerror or str(cause)).lower()
         return StoreError(f"the database {where} cannot be used: {reason}; look at space and rights there")

@@ -19,7 +19,7 @@ from chainwatch.store import schema
 from chainwatch.store.attempts import Attempts
 from chainwatch.store.chains import Chains
 from chainwatch.store.engine import choose_journal, database_url, make_engine, shown
-from chainwatch.store.errors import DATABASE_ERRORS, StoreError, translated
+from chainwatch.store.errors import DATABASE_ERRORS, Damaged, StoreError, translated
 from chainwatch.store.intents import Intents
 from chainwatch.store.journal import Journal
 from chainwatch.store.leases import Leases, owner_at_work
@@ -57,7 +57,7 @@ class Store(Leases, Chains, Attempts, Intents, Notices, Nodes, Journal, Track, M
         with self._reading() as connection:
             found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         if found != "ok":
-            raise StoreError(
+            raise Damaged(
                 f"the database {self.where} is damaged ({found}): restore the newest backup (chainwatch backup makes "
                 "them)"
             )

@@ -24,7 +24,7 @@ from chainwatch.model.clock import SystemClock
 from chainwatch.model.job import Source
 from chainwatch.model.pulse import Board, Pulse
 from chainwatch.slurm.backend import Backend, NoInformation
-from chainwatch.store import Store, open_store
+from chainwatch.store import Damaged, Store, open_store
 from chainwatch.store.records import LAST_PASS, Lease
 from chainwatch.supervisor import reloading
 from chainwatch.supervisor.clusters import backends, remember
@@ -73,6 +73,8 @@ class Daemon:
         self._wishes = Wishes(self._clock, self._outside)
         self._over = threading.Event()
         """Ends the thread of the alerts. For the main thread, never for a signal handler."""
+        self._damaged: Damaged | None = None
+        """What the thread of the alerts met before the loop did."""
         self._site = Site()
         self._readers: ProcessReaders | None = None
         self._post: Deliverer | None = None
@@ -201,7 +203,9 @@ class Daemon:
                 self._reread(supervisor, pulsing)
 
         try:
-            supervisor.run(lambda: self._wishes.stop, between)
+            supervisor.run(lambda: self._wishes.stop or self._damaged is not None, between)
+            if self._damaged is not None:
+                raise self._damaged
         except Stopped:
             pass
         finally:
@@ -239,13 +243,20 @@ class Daemon:
 
     def _deliver(self) -> None:
         while not self._over.wait(5):
-            self._deliver_once(timedelta(minutes=1))
+            try:
+                self._deliver_once(timedelta(minutes=1))
+            except Damaged as e:
+                self._damaged = e
+                self._clock.wake()
+                return
 
     def _deliver_once(self, deadline: timedelta) -> None:
         if self._post is None:
             return
         try:
             self._post.run_due(deadline)  # it logs what does not get through
+        except Damaged:
+            raise
         except Exception as e:  # noqa: BLE001 - alerts must not end because one of them cannot be told
             self.log.error(f"alerts could not be delivered and are tried again: {e}")
 
