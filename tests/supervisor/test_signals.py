@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
+import subprocess
+import sys
 from datetime import timedelta
 
 from chainwatch.model.clock import SystemClock
 from chainwatch.supervisor.outside import Outside
 from chainwatch.supervisor.signals import Wishes
 
+_AT_EVERY_LINE = """
+import signal, sys
+from chainwatch.model.clock import SystemClock
+from chainwatch.supervisor.outside import Outside
+from chainwatch.supervisor.signals import Wishes
 
-def test_signals_that_meet_the_sleep_and_each_other_block_nobody() -> None:
+clock, came = SystemClock(), 0
+wishes = Wishes(clock, Outside())
+
+def struck(frame, event, argument):
+    global came
+    came += 1
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM):
+        signal.raise_signal(number)
+    return struck
+
+with wishes.rereading(), wishes.heard():
+    sys.settrace(struck)
+    for _ in range(20):
+        clock.sleep(0.01)
+        clock.wake()
+    sys.settrace(None)
+print(came, wishes.reload, wishes.stop)
+"""
+
+
+def test_a_signal_at_any_line_of_the_sleep_and_of_the_waking_blocks_nobody() -> None:
     """The kind: the lock of a threading.Event, taken by a handler while its own thread holds it."""
-    clock = SystemClock()
-    wishes = Wishes(clock, Outside())
-    over = False
-
-    def storm() -> None:
-        while not over:
-            os.kill(os.getpid(), signal.SIGHUP)
-            time.sleep(0)
-
-    with wishes.rereading():
-        thread = threading.Thread(target=storm, daemon=True)
-        thread.start()
-        for _ in range(3000):
-            clock.sleep(0.001)
-        over = True
-        thread.join(10)
-    assert wishes.reload
-    assert not wishes.stop
+    ask = [sys.executable, "-c", _AT_EVERY_LINE]
+    done = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=True)
+    came, *wishes = done.stdout.split()
+    assert int(came) > 100
+    assert wishes == ["True", "True"]
 
 
 def test_a_wake_that_comes_before_the_sleep_ends_it_and_a_flood_of_them_ends_one() -> None:
