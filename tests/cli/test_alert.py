@@ -77,8 +77,8 @@ def test_the_doctor_runs_anywhere(tmp_path: Path) -> None:
     (tmp_path / "job.sh").write_text("#!/bin/bash\nsrun python t.py | tee log\n")
     (tmp_path / "c.yaml").write_text(f"state: {tmp_path}/state\nchains: {{a: {{batch: {tmp_path}/job.sh}}}}\n")
     done = run("doctor", str(tmp_path / "c.yaml"), "--json")
-    assert done.returncode == 1
     codes = {finding["code"] for finding in json.loads(done.stdout)}
+    assert done.returncode == (4 if "controller" in codes else 1)
     assert {"script", "no_channel"} <= codes
     assert "Traceback" not in done.stderr
     assert run("doctor", str(tmp_path / "gone.yaml")).returncode == 2

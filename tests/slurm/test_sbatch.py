@@ -104,6 +104,10 @@ UNSURE = [
     failed("Connection timed out reading"),
     failed("Incompatible versions of client and server code"),
     reply(stderr="sbatch: fatal: Could not establish a configuration source\n", code=1),
+    reply(
+        stderr="sbatch: error: ClusterName needs to be specified\nsbatch: fatal: Unable to process configuration file\n",
+        code=1,
+    ),
     reply(stderr="sbatch: error: Munge encode failed: Failed to access socket\n", code=1),
     reply("", code=0),
     reply("Your job was registered.\n", code=0),

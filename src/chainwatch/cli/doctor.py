@@ -30,7 +30,8 @@ def doctor(
 ) -> None:
     """Check the cluster, this machine and the set-up. Nothing is changed, posted or submitted.
 
-    Exit code 0: no problem (there may be advice); 1: problems; 2: the configuration cannot be read.
+    Exit code 0: no problem (there may be advice); 1: problems; 2: the configuration cannot be read;
+    4: Slurm does not answer.
     """
     from chainwatch.config import load
     from chainwatch.doctor import Level, Patient, asker, examine
@@ -52,8 +53,9 @@ def doctor(
                 typer.echo(f"    {label + ':':<6}{text}")
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
-    if any(finding.level is Level.PROBLEM for finding in found):
-        raise typer.Exit(1)
+    problems = {finding.code for finding in found if finding.level is Level.PROBLEM}
+    if problems:
+        raise typer.Exit(4 if "controller" in problems else 1)
 
 
 def _played(config: Config | None) -> Iterator[Finding]:

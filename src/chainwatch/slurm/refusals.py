@@ -49,6 +49,7 @@ NO_ANSWER = (
     "tls missing",
     "could not establish a configuration source",
     "failed to fetch config",
+    "unable to process configuration file",  # of this machine's slurm.conf: nobody was asked
     "problem talking to the database",
     "problem talking to database",
     "can't be reached now",  # -M: slurmdbd has no address of that cluster's controller while it is down
