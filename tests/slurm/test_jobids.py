@@ -26,7 +26,7 @@ def test_every_notation_of_an_id_is_taken_apart(text: str, parsed: ShownId) -> N
     assert parse_job_id(text) == parsed
 
 
-@pytest.mark.parametrize("text", ["", "JOBID", "abc_1", "x123", "_4", "12_"])
+@pytest.mark.parametrize("text", ["", "JOBID", "abc_1", "x123", "_4", "12_", "-1", "²", "٣", str(2**32), "9" * 5000])
 def test_what_is_no_id_is_none(text: str) -> None:
     assert parse_job_id(text) is None
 
@@ -57,3 +57,9 @@ def test_a_pending_rest_counts_as_many_tasks_as_it_lists(text: str, tasks: tuple
 def test_compressed_tasks_expand_to_the_same(tasks: set[int]) -> None:
     assert set(expand_tasks(compress_tasks(tasks))) == tasks
     assert set(expand_tasks(compress_tasks(tasks, limit=3))) == tasks
+
+
+@pytest.mark.parametrize("text", ["1_{}", "1+{}", "1_[{}]", "1_[1-{}]", "1_[1-9:{}]", "1_[1-9%{}]"])
+def test_a_number_of_thousands_of_digits_is_none_of_slurm_s_wherever_it_stands(text: str) -> None:
+    found = parse_job_id(text.format("9" * 5000))
+    assert found is None or (found.limit is None and set(found.tasks()) <= set(range(1, 10)))

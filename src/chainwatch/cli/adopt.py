@@ -23,7 +23,7 @@ from chainwatch.supervisor.clusters import backends
 
 
 def adopt(
-    job_id: Annotated[int, typer.Argument(metavar="JOBID", help="A pending or running job.")],
+    which: Annotated[str, typer.Argument(metavar="JOBID", help="A pending or running job.")],
     name: Annotated[str | None, typer.Option("--name", help="Name of the chain [the job's name].")] = None,
     checkpoints: Annotated[str | None, typer.Option("--checkpoints", help="Directory of its checkpoints.")] = None,
     done_step: Annotated[int | None, typer.Option("--done-step", help="Final training step.")] = None,
@@ -32,6 +32,7 @@ def adopt(
     state: common.State = None,
 ) -> None:
     """Make a job that somebody submitted by hand a chain. It starts in mode observe."""
+    job_id = common.job_number(which)
     where = common.state_directory(state)
     with common.opened(where, create=True) as store:
         clusters = backends(Config(state=where, slurm=Slurm()), store)

@@ -64,6 +64,16 @@ def known_chain(store: Store, name: str) -> ChainRecord:
     return record
 
 
+def job_number(text: str) -> int:
+    """The number of a whole job as a person writes it; out, where it is none."""
+    from chainwatch.slurm.jobids import parse_job_id
+
+    shown = parse_job_id(text)
+    if shown is None or not shown.base or (shown.task, shown.component, shown.step) != (None, None, None):
+        fail(f"{text[:40]!r} is no job id; write the number that sbatch printed")
+    return shown.base
+
+
 def as_the_site_allows(feature: str | None = None) -> None:
     """Out, with the site's word, where it has paused every action or forbids this feature."""
     from chainwatch.config.site import load_site, pause_reason

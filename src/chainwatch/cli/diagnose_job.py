@@ -38,7 +38,7 @@ def facts_of(text: str, cluster: str = "", backend: CliBackend | None = None) ->
     """
     shown = parse_job_id(text)
     if shown is None:
-        raise NotFound(f"{text!r} is no job id; write 123, 123_4 for an array task, 123+1 for a het job component")
+        raise NotFound(f"{text[:40]!r} is no job id; write 123, 123_4 for an array task, 123+1 for a het job component")
     backend = backend or _of_this_shell(cluster)
     problems: list[str] = []
     sources: set[Source] = set()

@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from chainwatch.cli import common
 from chainwatch.doctor.begin import Begin, from_job, from_script, render
 from chainwatch.model.plain_file import text_of
 from chainwatch.slurm import CliBackend, NoInformation
@@ -26,7 +27,7 @@ def init(
     """
     if source is None:
         source = typer.prompt("Batch script, or id of a running job")
-    begin = _of_job(int(source)) if source.isdigit() else _of_script(Path(source).expanduser())
+    begin = _of_job(common.job_number(source)) if source.isdigit() else _of_script(Path(source).expanduser())
     target = output.expanduser()
     if begin.directory is None and (str(output) == "-" or target.parent.resolve() != Path.cwd()):
         begin = replace(begin, directory=Path.cwd())  # where sbatch would have been typed

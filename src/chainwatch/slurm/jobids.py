@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 _ID = re.compile(
-    r"""^\s*(?P<base>\d+)
-        (?: _\[(?P<rest>[^\]]*)\]? | _(?P<task>\d+) | _(?P<open>[\d,:%-]+(?:\.\.\.)?) | \+(?P<component>\d+) )?
+    r"""^\s*(?P<base>\d{1,10})
+        (?: _\[(?P<rest>[^\]]*)\]? | _(?P<task>\d{1,10}) | _(?P<open>[\d,:%-]+(?:\.\.\.)?) | \+(?P<component>\d{1,10}) )?
         (?: \.(?P<step>[A-Za-z0-9_+]+) )?\s*$""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
+_MOST_ID = 2**32
+"""Slurm's ids are 32 bits wide."""
 _MOST = 4_000_001
 """MaxArraySize cannot be larger."""
 
@@ -42,7 +44,7 @@ class ShownId:
 def parse_job_id(text: str) -> ShownId | None:
     """The parts of a shown id; None where the text is none (a header, a truncated column without a number)."""
     found = _ID.match(text)
-    if not found:
+    if not found or int(found["base"]) >= _MOST_ID:
         return None
     rest = found["open"] if found["rest"] is None else found["rest"]  # cut forms: `80520_31-33,71-74,115-11...`
     task = found["task"]
@@ -50,7 +52,7 @@ def parse_job_id(text: str) -> ShownId | None:
     if rest is not None:
         cut = "..." in rest
         _, percent, number = rest.partition("%")
-        limit = int(number) if percent and number.isdigit() and int(number) > 0 else None
+        limit = (_number(number) or None) if percent else None
         task = f"[{rest}]"
     component = found["component"]
     return ShownId(
@@ -87,10 +89,16 @@ def compress_tasks(tasks: Iterable[int], limit: int | None = None) -> str:
 
 def _range(part: str) -> Iterator[int]:
     span, _, step = part.partition(":")
-    first, dash, last = span.partition("-")
-    if not first.isdigit():
+    low, dash, high = span.partition("-")
+    first, last = _number(low), _number(high)
+    if first is None:
         return
     if not dash:
-        yield int(first)
-    elif last.isdigit() and int(last) < _MOST:
-        yield from range(int(first), int(last) + 1, max(1, int(step)) if step.isdigit() else 1)
+        yield first
+    elif last is not None and last < _MOST:
+        yield from range(first, last + 1, max(1, _number(step) or 1))
+
+
+def _number(text: str) -> int | None:
+    """A number of at most ten digits: Python refuses to read very long ones, and Slurm has none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None
