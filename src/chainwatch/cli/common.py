@@ -29,7 +29,19 @@ State = Annotated[
     typer.Option("--state", help=f"State directory [{DEFAULT_STATE}].", envvar="CHAINWATCH_STATE", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ChainName = Annotated[str, typer.Argument(metavar="CHAIN", help="Name of the chain.", autocompletion=chain_names)]
+
+
+def utf8(text: str | None) -> str | None:
+    """A word of the command line as text that a database and a terminal take: bytes that are no UTF-8 become `\\xff`.
+
+    No chain's name holds a backslash, so such a name is simply not known.
+    """
+    return None if text is None else os.fsencode(text).decode("utf-8", "backslashreplace")
+
+
+ChainName = Annotated[
+    str, typer.Argument(metavar="CHAIN", help="Name of the chain.", autocompletion=chain_names, callback=utf8)
+]
 
 
 def fail(message: str, code: int = UNUSABLE) -> NoReturn:
@@ -161,6 +173,8 @@ def guarded(run: Callable[[], None], *, debug: bool) -> int:
         said = (
             str(e) if known and str(e) else f"{type(e).__name__}: {e} (a fault of chainwatch; --debug shows the rest)"
         )
+        if isinstance(e, UnicodeEncodeError):
+            said = f"{utf8(e.object[:200])!r} is no UTF-8 text: chainwatch cannot keep it"
         for line in said.splitlines():
             print(f"chainwatch: {line}", file=sys.stderr)
         return code

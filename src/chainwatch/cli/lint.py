@@ -20,7 +20,10 @@ from chainwatch.model.plain_file import text_of
 def lint(
     script: Annotated[Path, typer.Argument(help="The batch script.")],
     chain: Annotated[
-        str | None, typer.Option("--chain", help="A chain that runs it: its saves are weighed against its failures.")
+        str | None,
+        typer.Option(
+            "--chain", help="A chain that runs it: its saves are weighed against its failures.", callback=common.utf8
+        ),
     ] = None,
     state: common.State = None,
     as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,

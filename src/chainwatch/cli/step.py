@@ -26,7 +26,8 @@ TURN = 60.0
 
 def step(
     chain: Annotated[
-        str | None, typer.Argument(metavar="[CHAIN]", help="Name of the chain.", envvar="CHAINWATCH_CHAIN")
+        str | None,
+        typer.Argument(metavar="[CHAIN]", help="Name of the chain.", envvar="CHAINWATCH_CHAIN", callback=common.utf8),
     ] = None,
     config: Annotated[
         Path | None,
@@ -45,11 +46,12 @@ def step(
     """
     from chainwatch.config import load
     from chainwatch.config.models import Config
+    from chainwatch.slurm.jobids import parse_job_id
     from chainwatch.supervisor.rules import RULES
     from chainwatch.supervisor.stepping import NotOurs
 
     job = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ.get("SLURM_JOB_ID", "")
-    if not chain or not job.isdigit():
+    if not chain or parse_job_id(job) is None:
         common.fail("step is a line of a chain's batch script: outside a job there is nothing to decide")
     loaded = load(config, RULES).config if config is not None else None
     where = Path(loaded.state) if loaded is not None and state is None else common.state_directory(state)

@@ -14,7 +14,7 @@ from chainwatch.model.chain import Mode
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Origin
 
-Why = Annotated[str, typer.Option("--why", help="The reason, shown in `status`.")]
+Why = Annotated[str, typer.Option("--why", help="The reason, shown in `status`.", callback=common.utf8)]
 
 
 def _wish(chain: str, state: common.State, json: bool, wish: Callable[[Store], str]) -> None:
