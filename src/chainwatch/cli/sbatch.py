@@ -20,7 +20,7 @@ from chainwatch.config.models import Config
 from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.jobids import expand_tasks
 from chainwatch.store import Store
-from chainwatch.store.records import ChainRecord, Origin
+from chainwatch.store.records import ChainRecord, IntentStatus, Origin
 from chainwatch.supervisor.clusters import backends
 
 _OWN = re.compile(r"#CHAINWATCH\s+(.*)")
@@ -72,6 +72,10 @@ def sbatch(context: typer.Context) -> None:
             if store.open_intents(record.name):
                 sentence += f". It is the chain {record.name}: `chainwatch run` finds out; do not submit it again"
             else:
+                refused = [i.note for i in store.intents(record.name) if i.status is IntentStatus.REFUSED]
+                if refused:  # the sentence's advice is for a chain that stays
+                    said = refused[-1].removeprefix("sbatch was refused: ")
+                    sentence = f"{said} (nothing was submitted: mend it, and submit again)"
                 store.forget_chain(record.name)
             typer.echo(f"sbatch: error: {sentence}", err=True)
             raise typer.Exit(1)

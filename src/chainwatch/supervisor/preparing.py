@@ -10,7 +10,7 @@ from chainwatch.actions import compose, kept, resume_file
 from chainwatch.actions.image import container_image
 from chainwatch.actions.tag import Tag, new_token, short_instance
 from chainwatch.config.models import Chain
-from chainwatch.model.chain import History, Resubmit, Stop
+from chainwatch.model.chain import Attempt, History, Resubmit, Stop
 from chainwatch.recovery.resume import avoided
 from chainwatch.slurm.backend import Submission
 from chainwatch.slurm.environment import EnvironmentUnusable
@@ -54,13 +54,15 @@ def prepare(
         return text
     if isinstance(text, str):
         problem = f"the batch script {settings.batch} cannot be read: {text}"
-        return Stop(problem, f"bring it back, then `chainwatch retry {record.name}`.")
+        return Stop(problem, f"bring it back, then `chainwatch {again(last)} {record.name}`.")
     if pinned and not record.pinned_script:
         script = str(kept.keep(house.state, record.name, text))
     try:
         environment = house.environment(record, settings)
     except EnvironmentUnusable as e:
-        return Stop(f"the job's environment cannot be made: {e}", f"mend it, then `chainwatch retry {record.name}`.")
+        return Stop(
+            f"the job's environment cannot be made: {e}", f"mend it, then `chainwatch {again(last)} {record.name}`."
+        )
     tag = Tag(short_instance(house.store.instance), record.name, new_token())
     array = record.facts.get("array")
     shown = text.decode(errors="replace")
@@ -92,3 +94,8 @@ def prepare(
         order.avoid,
         container_image(shown, [*settings.sbatch, *decision.extra], dict(environment)),
     )
+
+
+def again(last: Attempt | None) -> str:
+    """The command that tries once more: a chain without a job is submitted, one with jobs goes on."""
+    return "submit" if last is None else "retry"

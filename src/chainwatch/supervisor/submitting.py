@@ -17,7 +17,7 @@ from chainwatch.store import IntentOpen
 from chainwatch.store.counters import Counted, count
 from chainwatch.store.records import ChainRecord, Intent, IntentStatus
 from chainwatch.supervisor.house import House
-from chainwatch.supervisor.preparing import prepare
+from chainwatch.supervisor.preparing import again, prepare
 from chainwatch.supervisor.readers import Place, Silent
 from chainwatch.supervisor.setting_right import SettingRight
 from chainwatch.supervisor.traces import Traces
@@ -186,9 +186,10 @@ class Submitting:
             return self.traces.decided(
                 record, ChainState.WAITING, wait, None, wait.why, now, wait_until=until, facts=facts
             )
-        stop = Stop(f"Slurm refused the job: {outcome.why}", f"mend it, then `chainwatch retry {record.name}`.")
-        attempts = store.attempts(record.name, last=1)
-        return self.traces.rest(record, stop, attempts[-1] if attempts else None, now)
+        last = next(iter(store.attempts(record.name, last=1)), None)
+        why = outcome.why.removeprefix("sbatch was refused: ")
+        stop = Stop(f"Slurm refused the job: {why}", f"mend it, then `chainwatch {again(last)} {record.name}`.")
+        return self.traces.rest(record, stop, last, now)
 
 
 def _remembered(last: Attempt | None, jobs: Sequence[Job]) -> str | None:

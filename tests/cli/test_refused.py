@@ -1,0 +1,38 @@
+"""A refusal is said once, with the advice that works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SBATCH = """#!/bin/sh
+echo "sbatch: error: Batch job submission failed: Invalid partition name specified" >&2
+exit 1
+"""
+SCONTROL = """#!/bin/sh
+echo "ClusterName = c"; echo "SLURM_VERSION = 24.11.5"
+"""
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    tools = folder / "bin"
+    tools.mkdir(exist_ok=True)
+    for name, text in (("sbatch", SBATCH), ("scontrol", SCONTROL), ("squeue", "#!/bin/sh\n"), ("sacct", "#!/bin/sh\n")):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    own = {"PATH": f"{tools}:{os.environ['PATH']}", "CHAINWATCH_STATE": str(folder / "state")}
+    command = [sys.executable, "-m", "chainwatch.cli", *words]
+    return subprocess.run(command, cwd=folder, env=os.environ | own, capture_output=True, text=True, check=False)
+
+
+def test_a_refusal_is_said_once_with_the_advice_that_works(tmp_path: Path) -> None:
+    (tmp_path / "toy.sbatch").write_text("#!/bin/sh\ntrue\n")
+    (tmp_path / "c.yaml").write_text("chains: {x: {batch: toy.sbatch}}\n")
+    done = run(tmp_path, "sbatch", "--partition=nope", "toy.sbatch")
+    said = "Invalid partition name specified (nothing was submitted: mend it, and submit again)"
+    assert (done.returncode, done.stderr) == (1, f"sbatch: error: {said}\n")
+    done = run(tmp_path, "submit", "x", "-c", "c.yaml")
+    assert (done.returncode, "retry" in done.stderr, "`chainwatch submit x`" in done.stderr) == (3, False, True)
+    assert done.stderr.count("refused") == 1
