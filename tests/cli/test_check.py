@@ -32,6 +32,14 @@ def test_a_right_configuration_ends_with_0_and_warns_of_missing_scripts(
     assert (said["ok"], said["chains"], len(said["warnings"])) == (True, ["a", "b"], 1)
 
 
+def test_a_script_that_cannot_be_looked_at_is_one_that_is_not_there(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (config.parent / "missing.sh").symlink_to("x" * 300)  # the system refuses to look, as it does in a closed folder
+    assert run("check", config) == 0
+    assert "missing.sh is not there" in capsys.readouterr().err
+
+
 def test_a_wrong_configuration_ends_with_2_and_every_problem_on_a_line(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +37,9 @@ def check(
                 typer.echo(str(problem), err=True)
         raise typer.Exit(common.UNUSABLE) from None
     missing = [
-        f"{n}: the batch script {c.batch} is not there" for n, c in loaded.config.chains.items() if not c.batch.exists()
+        f"{n}: the batch script {c.batch} is not there"
+        for n, c in loaded.config.chains.items()
+        if not os.path.exists(c.batch)
     ]
     if json:
         common.print_json({"ok": True, "chains": list(loaded.config.chains), "warnings": missing})
