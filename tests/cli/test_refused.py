@@ -36,3 +36,11 @@ def test_a_refusal_is_said_once_with_the_advice_that_works(tmp_path: Path) -> No
     done = run(tmp_path, "submit", "x", "-c", "c.yaml")
     assert (done.returncode, "retry" in done.stderr, "`chainwatch submit x`" in done.stderr) == (3, False, True)
     assert done.stderr.count("refused") == 1
+
+
+def test_the_names_of_the_configuration_are_said(tmp_path: Path) -> None:
+    (tmp_path / "toy.sbatch").write_text("#!/bin/sh\n#SBATCH -J toy\ntrue\n")
+    done = run(tmp_path, "init", "toy.sbatch", "-o", "c.yaml")
+    assert "chainwatch submit toy -c c.yaml;" in done.stdout
+    done = run(tmp_path, "submit", "my-run", "-c", "c.yaml")
+    assert (done.returncode, done.stderr) == (1, "chainwatch: c.yaml has no chain named my-run: it has toy\n")

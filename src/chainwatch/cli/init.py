@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -44,7 +45,10 @@ def init(
         _fail(f"cannot write {target}: {error.strerror}", 2)
     with os.fdopen(handle, "w") as out:
         out.write(text)
-    typer.echo(f"wrote {target}; look through it, then: chainwatch check {target}")
+    file = shlex.quote(str(target))
+    typer.echo(f"wrote {target}; look through it, then: chainwatch check {file}")
+    if begin.mode == "act":
+        typer.echo(f"the first job: chainwatch submit {begin.name} -c {file}; the daemon: chainwatch run {file}")
 
 
 def _of_script(path: Path) -> Begin:

@@ -43,6 +43,8 @@ def submit(
         record = store.chain(chain)
         if loaded is not None and chain in loaded.chains:
             record = _registered(store, chain, loaded.chains[chain], clusters)
+        elif record is None and loaded is not None:
+            common.fail(f"{config} has no chain named {chain}: it has {', '.join(loaded.chains) or 'none'}", common.NO)
         elif record is None:
             record = common.known_chain(store, chain)
         if record.released:
