@@ -22,7 +22,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     for name, text in (("sbatch", SBATCH), ("scontrol", SCONTROL), ("squeue", "#!/bin/sh\n"), ("sacct", "#!/bin/sh\n")):
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
-    own = {"PATH": f"{tools}:{os.environ['PATH']}", "CHAINWATCH_STATE": str(folder / "state")}
+    own = {"PATH": f"{tools}:{os.environ['PATH']}", "CHAINWATCH_STATE": str(folder / "state"), "HOME": str(folder)}
     command = [sys.executable, "-m", "chainwatch.cli", *words]
     return subprocess.run(command, cwd=folder, env=os.environ | own, capture_output=True, text=True, check=False)
 
@@ -44,3 +44,10 @@ def test_the_names_of_the_configuration_are_said(tmp_path: Path) -> None:
     assert "chainwatch submit toy -c c.yaml;" in done.stdout
     done = run(tmp_path, "submit", "my-run", "-c", "c.yaml")
     assert (done.returncode, done.stderr) == (1, "chainwatch: c.yaml has no chain named my-run: it has toy\n")
+    assert "`chainwatch alert test -c c.yaml`" in (tmp_path / "c.yaml").read_text()
+
+
+def test_alert_test_without_the_default_configuration_says_what_to_name(tmp_path: Path) -> None:
+    (tmp_path / "chainwatch.yaml").write_text("chains: {}\n")
+    done = run(tmp_path, "alert", "test")
+    assert (done.returncode, "`chainwatch alert test -c chainwatch.yaml`" in done.stderr) == (2, True)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Alert channels: try them, and the schema of the JSON webhook.", no_args_is_help=True)
 
+DEFAULT = Path("~/.config/chainwatch/chainwatch.yaml")
+
 
 def sample(channel: str, settings: Alerts, allowed_hosts: tuple[str, ...] | None = None) -> str:
     """Send a test alert on one channel; the sentence that says what became of it. Empty: it was taken."""
@@ -43,13 +45,17 @@ def try_channels(
     channel: Annotated[str | None, typer.Argument(help="Name of the channel; by default all.")] = None,
     config: Annotated[
         Path, typer.Option("--config", "-c", help="Configuration file or directory.", envvar="CHAINWATCH_CONFIG")
-    ] = Path("~/.config/chainwatch/chainwatch.yaml"),
+    ] = DEFAULT,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
     """Send a test alert. Exit code 0: every channel took it; 1: one did not; 2: there is no such channel."""
     from chainwatch.config import load
     from chainwatch.config.site import load_site
 
+    if config == DEFAULT and not config.expanduser().exists():
+        here = " -c chainwatch.yaml" if Path("chainwatch.yaml").exists() else " -c FILE"
+        typer.echo(f"there is no {config}: name the configuration, `chainwatch alert test{here}`", err=True)
+        raise typer.Exit(2)
     settings = load(config).config.alerts
     names = list(settings.channels) if channel is None else [channel]
     if channel is not None and channel not in settings.channels:

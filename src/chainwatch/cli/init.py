@@ -32,7 +32,8 @@ def init(
     target = output.expanduser()
     if begin.directory is None and (str(output) == "-" or target.parent.resolve() != Path.cwd()):
         begin = replace(begin, directory=Path.cwd())  # where sbatch would have been typed
-    text = render(begin)
+    file = shlex.quote(str(target))
+    text = render(begin, "" if str(output) == "-" or target == DEFAULT.expanduser() else " ".join(file.split()))
     if str(output) == "-":
         typer.echo(text, nl=False)
         return
@@ -45,7 +46,6 @@ def init(
         _fail(f"cannot write {target}: {error.strerror}", 2)
     with os.fdopen(handle, "w") as out:
         out.write(text)
-    file = shlex.quote(str(target))
     typer.echo(f"wrote {target}; look through it, then: chainwatch check {file}")
     if begin.mode == "act":
         typer.echo(f"the first job: chainwatch submit {begin.name} -c {file}; the daemon: chainwatch run {file}")

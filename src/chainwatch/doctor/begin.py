@@ -68,8 +68,8 @@ def from_job(job: Job, text: str) -> Begin:
     )
 
 
-def render(begin: Begin) -> str:
-    """The configuration as commented YAML."""
+def render(begin: Begin, file: str = "") -> str:
+    """The configuration as commented YAML. `file`: where it will be, unless commands find it by themselves."""
     quoted = _quoted
     lines = [
         "# chainwatch: what it keeps alive, and how. `chainwatch check` reads it, `chainwatch run` acts on it.",
@@ -108,7 +108,7 @@ def render(begin: Begin) -> str:
     lines += [
         "",
         "# Who hears when a chain needs a person. Write the webhook's URL to that file, mode 0600, and try it with",
-        "# `chainwatch alert test`.",
+        f"# `chainwatch alert test{f' -c {file}' if file else ''}`.",
         "# alerts:",
         "#   channels:",
         "#     team: {type: slack, url_file: ~/.config/chainwatch/slack-url}",
