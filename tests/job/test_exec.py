@@ -79,6 +79,16 @@ def test_checkpoints_of_which_none_is_intact_stop_the_job_before_it_starts_from_
     assert task.exec("--checkpoints", "run", "--from-scratch", "touch", "started").returncode == 0
 
 
+def test_files_that_look_like_saves_of_no_known_format_stop_the_job_before_it_starts_from_step_0(task: Task) -> None:
+    task.run.mkdir()
+    (task.run / "model_000100.pkl").write_bytes(b"x")
+    done = task.exec("--checkpoints", "run", "touch", "started")
+    assert (done.returncode, (task.home / "started").exists()) == (3, False)
+    assert "1 file under " in done.stderr
+    assert "looks like a save (model_000100.pkl), but it is not of a format that chainwatch knows" in done.stderr
+    assert task.exec("--checkpoints", "run", "--from-scratch", "touch", "started").returncode == 0
+
+
 def test_what_must_be_avoided_is_not_picked(task: Task) -> None:
     good, poison = checkpoint(task.run, 10), checkpoint(task.run, 20)
     show = ("--checkpoints", "run", "sh", "-c", "echo $CHAINWATCH_RESUME_FROM")

@@ -100,6 +100,20 @@ def test_checkpoints_that_were_there_and_are_gone_stop_the_chain() -> None:
     assert "step 500 was saved" in decision.why
 
 
+def test_files_that_look_like_saves_of_no_known_format_are_never_a_silent_start_from_scratch() -> None:
+    found = report()._replace(unknown=("model_000100.pkl", "model_000200.pkl"))
+    for past in ((), (ended(C.PREEMPTION, step=220),)):
+        decision = decide(situation(*past, found=found))
+        assert isinstance(decision, Stop)
+        assert "2 files under /run look like saves (model_000100.pkl, model_000200.pkl)" in decision.why
+        assert "checkpoints.custom" in decision.advice
+    settings = {"directory": "/run", "from_scratch": "if_none_intact"}
+    decision = decide(situation(ended(C.PREEMPTION), found=found, checkpoints=settings))
+    assert isinstance(decision, Resubmit)
+    assert isinstance(decision.resume, FromScratch)
+    assert "model_000100.pkl" in decision.why
+
+
 def test_starting_over_is_allowed_where_the_configuration_says_so() -> None:
     settings = {"directory": "/run", "from_scratch": "if_none_intact"}
     found = report(checkpoint(10, Status.DAMAGED))

@@ -93,6 +93,7 @@ def verify(
         checkpoints=tuple(judged),
         newest_intact=intact[-1] if intact else None,
         pointer=_pointed(inventory),
+        unknown=() if judged else unknown_at(where, options),
     )
 
 
@@ -129,6 +130,15 @@ def search(run_dir: str, options: Options) -> Tuple[Optional[Checkpoint], List[C
             return (checkpoint if best is None or _age(best) < _age(checkpoint) else best), passed
         passed.append(checkpoint)
     return best, passed
+
+
+def unknown_at(path: str, options: Options) -> Tuple[str, ...]:
+    """Where nothing was recognised: what looks like a save all the same, unless the format or the rule was named."""
+    if options.format is not None or options.custom is not None:
+        return ()
+    from chainwatch.checkpoints.unknown import unknown_saves
+
+    return unknown_saves(path)
 
 
 def check_format(format: Optional[str]) -> None:

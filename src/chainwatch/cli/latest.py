@@ -17,6 +17,7 @@ from chainwatch.cli.light import (
     print_path,
     rule_of,
     say,
+    say_unknown,
     seconds,
 )
 
@@ -37,7 +38,8 @@ Prints the path of the newest intact checkpoint under RUN_DIR and nothing else:
       *) exit 1 ;;                       # some exist, none is intact: a person must look
     esac
 
-Exit codes: 0 found; 1 no checkpoint exists yet; 3 some exist and none is intact; 2 usage, or RUN_DIR cannot be read.
+Exit codes: 0 found; 1 no checkpoint exists yet; 3 some exist and none is intact, or files
+look like saves of no known format; 2 usage, or RUN_DIR cannot be read.
   --format NAME      judge only checkpoints of that format (default: found by itself)
   --rule FILE        YAML or JSON of your own rule for checkpoints of no known format (which files must exist)
   --json             the answer as JSON, with the checkpoints that were passed over
@@ -53,7 +55,7 @@ def main(arguments: List[str]) -> int:
 
 
 def _latest(path: str, given: Arguments) -> int:
-    from chainwatch.checkpoints.verify import SETTLE, Options, check_format, search
+    from chainwatch.checkpoints.verify import SETTLE, Options, check_format, search, unknown_at
     from chainwatch.model.checkpoint import RunReport
 
     where = os.path.abspath(path)
@@ -90,6 +92,10 @@ def _latest(path: str, given: Arguments) -> int:
             say(f"step {newest.step} is passed over, it is {newest.status.value.replace('_', ' ')}: {newest.reason}")
         return OK
     if newest is None:
+        unknown = unknown_at(where, options)
+        if unknown:
+            say_unknown(path, unknown)
+            return NONE_INTACT
         say(f"no checkpoint under {path} yet")
         return NONE_THERE
     say(f"none of {len(passed)} checkpoints under {path} is intact; the newest: {newest.reason}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from chainwatch.model.checkpoint import Checkpoint, RunReport
+from chainwatch.model.checkpoint import Checkpoint, RunReport, unknown_sentence
 from chainwatch.model.light import NamedTuple
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, FrozenSet, List, Optional
+    from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence
 
     from chainwatch.checkpoints.formats.custom import Rule
 
@@ -211,10 +211,16 @@ def _checkpoint(each: Checkpoint) -> Dict[str, Any]:
 
 
 def exit_code(report: RunReport) -> int:
-    """0: an intact checkpoint is there; 3: there are some, none intact; 1: there is none."""
+    """0: an intact checkpoint is there; 3: there are some, none intact, or what looks like some; 1: there is none."""
     if report.newest_intact is not None:
         return OK
-    return NONE_INTACT if report.checkpoints else NONE_THERE
+    return NONE_INTACT if report.checkpoints or report.unknown else NONE_THERE
+
+
+def say_unknown(path: str, names: Sequence[str]) -> None:
+    """That files look like saves of no known format, and what to do."""
+    advice = "describe them with --rule (see `chainwatch verify --help`), or name --format"
+    say(f"{unknown_sentence(path, names)}: {advice}")
 
 
 def error_text(error: OSError, path: str) -> str:

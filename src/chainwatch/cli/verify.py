@@ -20,6 +20,7 @@ from chainwatch.cli.light import (
     print_json,
     rule_of,
     say,
+    say_unknown,
     seconds,
 )
 from chainwatch.model.checkpoint import Checkpoint, RunReport, Status
@@ -36,8 +37,8 @@ usage: chainwatch verify PATH [--deep] [--nan] [--seal] [--format NAME | --rule 
 
 Judges the checkpoint at PATH, or every checkpoint under that run directory: intact, damaged, incomplete or in progress.
 
-Exit codes: 0 intact (for a run directory: an intact one exists); 1 no checkpoint there; 3 there are, none intact;
-2 usage, or PATH cannot be read or sealed.
+Exit codes: 0 intact (for a run directory: an intact one exists); 1 no checkpoint there; 3 there are, none intact, or
+files look like saves of no known format; 2 usage, or PATH cannot be read or sealed.
   --deep             read all bytes and verify every checksum that the format has, and the seal, where there is one
   --nan              read all tensors and count NaN and infinite values in each; the verdict stays as it is
   --seal             keep digests of the intact checkpoints, so that later rot shows in formats without a checksum
@@ -99,6 +100,8 @@ def _verify(path: str, given: Arguments) -> int:
         print_json(_document(report, counts, sealed, given))
     else:
         _print(report, counts, sealed)
+    if report.unknown:
+        say_unknown(path, report.unknown)
     return USAGE if any(sealed.values()) else exit_code(report)
 
 

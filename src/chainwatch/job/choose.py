@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from chainwatch.job.once import once
 from chainwatch.job.place import Task
+from chainwatch.model.checkpoint import unknown_sentence
 
 if TYPE_CHECKING:
     from chainwatch.checkpoints.formats.custom import Rule
@@ -34,7 +35,7 @@ class Choice(NamedTuple):
 def look(directory: str, format: Optional[str] = None, avoid: Sequence[str] = (), rule: str = "") -> Choice:
     """The newest intact checkpoint under `directory`, those to avoid left out. `rule`: of the format custom, as JSON or a
     file with it. Raises ValueError."""
-    from chainwatch.checkpoints.verify import Options, check_format, search
+    from chainwatch.checkpoints.verify import Options, check_format, search, unknown_at
 
     custom = _rule(rule) if rule else None
     if custom is not None:
@@ -44,7 +45,8 @@ def look(directory: str, format: Optional[str] = None, avoid: Sequence[str] = ()
     else:
         check_format(format)
     try:
-        found, passed = search(directory, Options(format=format, avoid=frozenset(avoid), custom=custom))
+        options = Options(format=format, avoid=frozenset(avoid), custom=custom)
+        found, passed = search(directory, options)
     except FileNotFoundError:
         return Choice("", said=("no checkpoint under %s yet: a fresh start" % directory,))
     except OSError as error:
@@ -62,6 +64,10 @@ def look(directory: str, format: Optional[str] = None, avoid: Sequence[str] = ()
             said=said,
             refused="none of %d checkpoints under %s is intact; a person must look" % (len(passed), directory),
         )
+    unknown = unknown_at(os.path.abspath(directory), options)
+    if unknown:
+        advice = "describe them with --rule, or name --format"
+        return Choice("", refused="%s: %s" % (unknown_sentence(directory, unknown), advice))
     return Choice("", said=("no checkpoint under %s yet: a fresh start" % directory,))
 
 

@@ -10,6 +10,11 @@ from enum import Enum
 
 from chainwatch.model.light import NamedTuple
 
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 # Annotations are never evaluated on Python 3.8; where they are (the store's JSON), `X | None` needs no import.
 
 
@@ -79,3 +84,14 @@ class RunReport(NamedTuple):
     pointer: str | None = None
     """What the framework's own pointer file (`latest`, `latest_checkpointed_iteration.txt`, …) names, if there is one:
     the absolute path of the checkpoint that a naive resume would pick."""
+    unknown: tuple[str, ...] = ()
+    """Where there is no checkpoint: files that look like saves of no known format, relative to `path`."""
+
+
+def unknown_sentence(path: str, names: Sequence[str]) -> str:
+    """What is said of files that look like saves and are of no known format."""
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    files = "1 file" if len(names) == 1 else f"{len(names)} files"
+    looks = "looks like a save" if len(names) == 1 else "look like saves"
+    but = "it is not" if len(names) == 1 else "none is"
+    return f"{files} under {path} {looks} ({shown}), but {but} of a format that chainwatch knows"

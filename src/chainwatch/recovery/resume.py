@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import FromCheckpoint, FromScratch, History, Resume
-from chainwatch.model.checkpoint import Checkpoint, RunReport, Status
+from chainwatch.model.checkpoint import Checkpoint, RunReport, Status, unknown_sentence
 from chainwatch.model.verdict import Cause
 
 
@@ -77,6 +77,8 @@ def choose(
             sentence += f", not from {_name(bad[-1])}, which is {_fault(bad[-1])}"
         return Choice(FromCheckpoint(newest), bad, sentence)
     existed = bool(ordered) or any(a.saved_after is not None for a in history.attempts)
+    if not existed and report.unknown:
+        return _unknown(where.from_scratch == "if_none_intact", report, history.chain)
     if not existed:
         return Choice(
             FromScratch("no checkpoint exists yet"), (), "starts from the beginning: no checkpoint exists yet"
@@ -94,6 +96,18 @@ def choose(
         found,
         f"look at `chainwatch verify {report.path}`; mend or restore one, then `chainwatch retry {history.chain}`. To "
         "start from the beginning set checkpoints.from_scratch: if_none_intact.",
+    )
+
+
+def _unknown(allowed: bool, report: RunReport, chain: str) -> Choice | Nothing:
+    """Nothing that is known was saved, but files look like saves: the next job would write over them."""
+    found = unknown_sentence(report.path, report.unknown)
+    if allowed:
+        return Choice(FromScratch(found), (), f"starts from the beginning, as the configuration allows: {found}")
+    return Nothing(
+        found,
+        "describe them with checkpoints.custom, or name checkpoints.format (`chainwatch verify --rule` tries a rule), then "
+        f"`chainwatch retry {chain}`. To start from the beginning set checkpoints.from_scratch: if_none_intact.",
     )
 
 
