@@ -14,7 +14,7 @@ from dev.cluster import PrivateCluster
 
 from tests.cluster.service import FAIL, SOURCE, Service
 
-OURS = {"CHAINWATCH_CHAIN", "CHAINWATCH_DIR", "CHAINWATCH_RESUME_FILE"}
+OURS = {"CHAINWATCH_CHAIN", "CHAINWATCH_DIR", "CHAINWATCH_RESUME_FILE", "CHAINWATCH_STATE"}
 """What a job of chainwatch's has besides, as documented."""
 OF_THE_JOB = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_GID", "SLURM_TASK_PID", "SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME",
               "SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR", "TMPDIR")  # fmt: skip

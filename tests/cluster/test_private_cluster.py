@@ -102,7 +102,7 @@ def test_two_clusters_live_side_by_side_and_one_dies_with_its_booter(
     assert second.name != cluster.name
     job = second.sbatch("sleep 600 & sleep 600")
     second.wait(job, "RUNNING")
-    second.until(lambda: len(job_processes(second.conf, second.root)) >= 5, 10, "the job's processes run")
+    second.until(lambda: len(job_processes(second.conf, [second.root])) >= 5, 10, "the job's processes run")
     booter = second.booter  # type: ignore[attr-defined]
     booter.send_signal(signal.SIGKILL)
     booter.wait()

@@ -117,3 +117,33 @@ def test_a_chain_that_is_forgotten_and_made_anew_has_no_attempts_of_the_old_one(
     play.passes(2)
     assert play.store.attempts("run") == ()
     assert play.state("run") is ChainState.NEW
+
+
+@pytest.mark.parametrize("state", [ChainState.NEW, ChainState.RESTING, ChainState.STOPPED, ChainState.PAUSED])
+def test_a_wish_that_is_made_while_slurm_is_silent_is_no_rest(play: Play, state: ChainState) -> None:
+    play.chain("one", batch(100, code=1))
+    if state is ChainState.NEW:
+        play.passes(2)
+    else:
+        play.submit("one")
+        play.until(lambda: play.state("one") in {ChainState.RESTING, ChainState.STOPPED})
+        desired = Desired.PAUSE if state is ChainState.PAUSED else Desired.RUN
+        play.store.update_chain("one", state=state, state_since=play.clock.now(), desired=desired)
+    submitted = len(play.calls("submit"))
+    play.passes(3)
+    play.lab.cluster.stop_controller()
+    wish = {} if state is ChainState.PAUSED else {"retried_at": play.clock.now()}
+    play.store.update_chain("one", desired=Desired.RUN, **wish)
+    play.passes(3)
+    play.lab.cluster.start_controller()
+    play.until(lambda: len(play.calls("submit")) > submitted or play.state("one") is not state, passes=30)
+
+
+def test_an_end_that_nobody_judged_yet_is_no_rest(play: Play) -> None:
+    play.chain("one", batch(100))
+    play.submit("one")
+    play.until(lambda: play.state("one") is ChainState.DONE)
+    last = play.store.attempts("one")[-1]
+    play.passes(15)  # until the controller has forgotten the job
+    play.store.put_attempt("one", replace(last, verdict=None))
+    play.until(lambda: play.store.attempts("one")[-1].verdict is not None, passes=10)
