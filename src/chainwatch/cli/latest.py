@@ -40,6 +40,7 @@ Prints the path of the newest intact checkpoint under RUN_DIR and nothing else:
 
 Exit codes: 0 found; 1 no checkpoint exists yet; 3 some exist and none is intact, or files
 look like saves of no known format; 2 usage, or RUN_DIR cannot be read.
+A RUN_DIR that does not exist is exit 1 where its parent does, else 2: a mount may be gone. Make it once, by hand.
   --format NAME      judge only checkpoints of that format (default: found by itself)
   --rule FILE        YAML or JSON of your own rule for checkpoints of no known format (which files must exist)
   --json             the answer as JSON, with the checkpoints that were passed over
