@@ -61,7 +61,7 @@ def pause(
 
 def resume(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
     """Look after a paused or stopped chain again."""
-    _wish(chain, state, json, lambda store: wishes.resume(store, chain, common.now()))
+    _wish(chain, state, json, lambda store: f"{wishes.resume(store, chain, common.now())}, at the daemon's next pass")
 
 
 def stop(
@@ -72,7 +72,8 @@ def stop(
     state: common.State = None,
 ) -> None:
     """End the chain: nothing is submitted any more. `retry` begins again."""
-    _wish(chain, state, json, lambda store: wishes.stop(store, chain, common.now(), why=why))
+    goes_on = "" if cancel else "; a job that it has goes on (`--cancel` ends it)"
+    _wish(chain, state, json, lambda store: wishes.stop(store, chain, common.now(), why=why) + goes_on)
     if cancel:
         from chainwatch.cli.live_jobs import cancel_live
 
