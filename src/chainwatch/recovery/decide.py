@@ -305,7 +305,11 @@ def _is_quick(s: Situation, attempt: Attempt) -> bool:
 
 
 def _advice(verdict: Verdict, then: str) -> str:
-    return f"{verdict.advice.rstrip('. ')}; {then}" if verdict.advice else then
+    advice, bare = verdict.advice.rstrip(". "), "`chainwatch retry`"
+    _, once, command = then.rpartition("mend it, then ")
+    if once and advice.endswith(f", then {bare}"):  # it says what to mend: the same once, with the chain's name
+        return advice.removesuffix(bare) + command
+    return f"{advice}; {then}" if advice else then
 
 
 def _short(span: timedelta) -> str:
