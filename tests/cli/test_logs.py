@@ -148,3 +148,13 @@ def test_a_tail_sees_a_file_that_is_cut_or_comes_late(tmp_path: Path) -> None:
     assert tail.new() == b"half\n"
     path.write_text("new\n")
     assert tail.new() == b"new\n"
+
+
+def test_a_tail_of_no_lines_never_takes_the_whole_file_for_new(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("old\n")
+    tail = Tail(str(path), 0)
+    assert [tail.new(), tail.new()] == [b"", b""]
+    with path.open("a") as file:
+        file.write("new\n")
+    assert tail.new() == b"new\n"

@@ -30,10 +30,15 @@ def readers() -> Iterator[ProcessReaders]:
     made.close()
 
 
+def through_a_pipe(path: str) -> bytes:
+    """A read that hangs until somebody writes, as one of a dead file server does."""
+    return Path(path).read_bytes()
+
+
 def test_a_read_that_hangs_is_silence_and_is_fetched_once_it_answers(readers: ProcessReaders, tmp_path: Path) -> None:
     pipe = tmp_path / "script"
     os.mkfifo(pipe)
-    arguments = ("key", reading.script, on_disk, str(pipe))
+    arguments = ("key", reading.script, through_a_pipe, str(pipe))
     begun = time.monotonic()
     assert isinstance(readers.work(*arguments), Silent)
     assert isinstance(readers.work(*arguments), Silent)
@@ -82,7 +87,7 @@ def test_a_single_pass_waits_for_a_slow_read(tmp_path: Path) -> None:
     patient = ProcessReaders(SystemClock(), patience=ONCE_PATIENCE)
     threading.Timer(3, lambda: pipe.write_bytes(b"late")).start()
     try:
-        assert patient.work("key", reading.script, on_disk, str(pipe)) == b"late"
+        assert patient.work("key", reading.script, through_a_pipe, str(pipe)) == b"late"
     finally:
         patient.close()
 

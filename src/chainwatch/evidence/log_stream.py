@@ -120,7 +120,9 @@ class Tail:
             start = max(0, log.size - _PIECE)
             text = log.read(start, log.size)
         at = len(text)
-        for _ in range(self._last + (0 if text.endswith(b"\n") and self._last == 0 else 1)):
+        if self._last == 0 and text.endswith(b"\n"):
+            return start + at
+        for _ in range(self._last + 1):
             at = text.rfind(b"\n", 0, at)
             if at < 0:
                 return start
