@@ -9,7 +9,7 @@ from chainwatch.actions.tag import short_instance
 from chainwatch.alerts.message import Kind, body
 from chainwatch.diagnosis.hang import Watch
 from chainwatch.diagnosis.incidents import Held, find_cohorts, part_of
-from chainwatch.model.chain import Attempt, ChainState, Desired
+from chainwatch.model.chain import Attempt, ChainState
 from chainwatch.model.job import Job, Snapshot, Source
 from chainwatch.recovery import over_before
 from chainwatch.slurm.backend import ClusterInfo, NoInformation
@@ -154,10 +154,10 @@ class Supervisor:
             return False
         return all(job.state.terminal and job.attempt in judged for job in jobs)
 
-    def _note_rest(self, before: ChainRecord, after: ChainRecord) -> None:
+    def _note_rest(self, before: ChainRecord, after: ChainRecord, snapshot: Snapshot) -> None:
         timed = before.desired_until is not None or before.wait_until is not None
-        # A wish whose checkpoints are still being read changes nothing yet, and is no rest.
-        if before == after and before.state.quiet and not timed and not _wished(before):
+        concluded = snapshot.knows(Source.QUEUE)  # a step without an answer changes nothing either, and is no rest
+        if before == after and before.state.quiet and not timed and concluded:
             self._at_rest[before.name] = before
         else:
             self._at_rest.pop(before.name, None)
@@ -218,7 +218,7 @@ class Supervisor:
             remembers=self._remembers(record.cluster),
         )
         try:
-            self._note_rest(record, self._step.take(record, scene))
+            self._note_rest(record, self._step.take(record, scene), snapshot)
         except (LeaseLost, StoreError):
             raise
         except Exception as e:  # noqa: BLE001 - one chain must not stop the others
@@ -305,12 +305,3 @@ def _template(record: ChainRecord) -> str:
 
 
 __all__ = ["LEASE_TTL", "Supervisor"]
-
-
-def _wished(record: ChainRecord) -> bool:
-    """A person wants something of this chain that has not come about."""
-    if record.retried_at is not None and (
-        record.state is ChainState.NEW or record.state_since is None or record.retried_at >= record.state_since
-    ):
-        return True
-    return record.state is ChainState.PAUSED and record.desired is not Desired.PAUSE
