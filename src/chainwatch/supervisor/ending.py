@@ -12,7 +12,6 @@ from chainwatch.diagnosis.incidents import may_be_one
 from chainwatch.model.chain import Attempt, ChainState, Desired
 from chainwatch.model.job import AttemptId, Job, JobState, Source
 from chainwatch.model.verdict import Evidence, Outcome
-from chainwatch.recovery import over_before
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor import ends, history, judging, warning, watching
 from chainwatch.supervisor.acting import Acting
@@ -82,10 +81,8 @@ class Ending:
                 record, ChainState.NEW, "registered; `chainwatch submit` submits the first job", now
             )
         verdict = last.verdict if last is not None else None
-        if last is not None and verdict is not None and verdict.outcome is Outcome.DONE:
-            doubted = verdict.assumed and over_before(last, record.retried_at)
-            if not doubted:
-                return self.acting.done(record, last, now)
+        if last is not None and history.is_done(last, record):
+            return self.acting.done(record, last, now)
         if record.desired is Desired.STOP:
             return self.traces.state(
                 record, ChainState.STOPPED, f"stopped by a person: {record.desired_why or '-'}", now

@@ -10,6 +10,8 @@ from typing import Any
 from chainwatch.diagnosis.incidents import Held
 from chainwatch.model.chain import Attempt, History
 from chainwatch.model.job import Job
+from chainwatch.model.verdict import Outcome
+from chainwatch.recovery import over_before
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.house import House
 
@@ -49,6 +51,14 @@ def without_duplicates(attempts: tuple[Attempt, ...], record: ChainRecord) -> tu
         and by_us.get(str(a.job.attempt)) != SURPLUS
     ]
     return tuple(sorted(telling, key=lambda a: a.job.start or a.job.attempt.submitted))
+
+
+def is_done(last: Attempt, record: ChainRecord) -> bool:
+    """The chain is done with this attempt, and nobody has doubted it since."""
+    verdict = last.verdict
+    if verdict is None or verdict.outcome is not Outcome.DONE:
+        return False
+    return not (verdict.assumed and over_before(last, record.retried_at))
 
 
 def _outlived(attempt: Attempt, others: tuple[Attempt, ...]) -> bool:

@@ -14,10 +14,9 @@ from typing import Any
 from chainwatch.actions import submit as submission
 from chainwatch.actions.tag import find
 from chainwatch.config.models import Chain
-from chainwatch.model.chain import Attempt, Decision, Desired, History, LeaveAlone, Rest, Resubmit, Stop
+from chainwatch.model.chain import Decision, Desired, History, LeaveAlone, Rest, Resubmit, Stop
 from chainwatch.model.job import Job, JobState
-from chainwatch.model.verdict import Outcome
-from chainwatch.recovery import Situation, decide_ahead, over_before
+from chainwatch.recovery import Situation, decide_ahead
 from chainwatch.recovery.resume import avoided
 from chainwatch.slurm.backend import Refusal
 from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus
@@ -209,7 +208,7 @@ class Standby:
         last = before[-1] if before else None
         if last is None or last.verdict is None or job.state is JobState.COMPLETING:
             return ""
-        done = is_done(last, record)
+        done = history.is_done(last, record)
         if job.state.on_nodes and not done:
             return ""
         intent = self._intent(record, job)
@@ -226,14 +225,6 @@ class Standby:
             self.traces.without_fact(self.traces.again(record), "expected")
             return why
         return ""
-
-
-def is_done(last: Attempt, record: ChainRecord) -> bool:
-    """The chain is done with this attempt, and nobody has doubted it since."""
-    verdict = last.verdict
-    if verdict is None or verdict.outcome is not Outcome.DONE:
-        return False
-    return not (verdict.assumed and over_before(last, record.retried_at))
 
 
 def _differs(decision: Decision, stands: Mapping[str, Any], past: History) -> str:

@@ -31,7 +31,7 @@ from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.scene import Scene
 from chainwatch.supervisor.sight import assign
-from chainwatch.supervisor.standby import Standby, is_done
+from chainwatch.supervisor.standby import Standby
 
 LEASE_TTL = timedelta(minutes=5)
 PATIENCE = timedelta(minutes=5)
@@ -129,7 +129,7 @@ class Stepping:
             return None  # accounting or the storage is late
         before = tuple(a for a in before if a.verdict is not None)
         previous = before[-1] if before else None
-        if previous is not None and is_done(previous, record):
+        if previous is not None and history.is_done(previous, record):
             facts = dict(record.facts.get("ended_by_us") or {})
             record = self._traces.with_fact(record, "ended_by_us", {**facts, str(job.attempt): history.SURPLUS})
             record = self._acting.done(record, previous, now)
@@ -222,7 +222,7 @@ def beside_a_daemon(house: House, name: str, job_id: int, sleep: Callable[[float
         attempts = history.without_duplicates(store.attempts(name), record)
         before = [a for a in attempts if a.job.job_id != job_id and a.job.start is not None]
         if len(before) < len(attempts) and all(a.verdict is not None for a in before):
-            if before and is_done(before[-1], record):
+            if before and history.is_done(before[-1], record):
                 return Told(Next.DONE, "the chain is done")
             return Told(Next.GO_ON, "a daemon looks after the chain")
         if clock.monotonic() >= end:
