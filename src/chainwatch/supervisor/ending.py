@@ -195,15 +195,7 @@ class Ending:
         for job in scene.snapshot.records:
             reused = bool(expected.get("token")) and job.attempt.submitted < since - CLOCKS_DIFFER
             if wanted in {job.job_id, job.array_job_id} and not reused:
-                attempts = self.house.store.attempts(record.name)
-                attempt = history.as_submitted(history.met(attempts, job, record, ours=True), expected)
-                facts = {k: v for k, v in record.facts.items() if k != "expected"}
-                with self.house.store.transaction(self.house.lease):
-                    self.house.store.put_attempt(record.name, attempt)
-                    record = self.house.store.update_chain(record.name, facts=facts)
-                return self.traces.state(
-                    record, ChainState.RECOVERING, f"job {job.shown_id} came and went between two polls", now
-                )
+                return self._came_and_went(record, job, expected, "between two polls", now)
         waited = now - since
         if not scene.accounting and waited > STEPS_BOUND:
             return self._forgotten(record, expected, since, now)
@@ -228,16 +220,18 @@ class Ending:
         job = Job(
             identity, str(identity.job_id), JobState.UNKNOWN, Source.QUEUE, user=self.house.user, directory=directory
         )
-        attempt = history.as_submitted(
-            history.met(self.house.store.attempts(record.name), job, record, ours=True), expected
-        )
+        return self._came_and_went(record, job, expected, "before anybody looked", now)
+
+    def _came_and_went(
+        self, record: ChainRecord, job: Job, expected: Mapping[str, Any], when: str, now: datetime
+    ) -> ChainRecord:
+        """The expected job is an attempt, and is over already."""
+        known = history.met(self.house.store.attempts(record.name), job, record, ours=True)
         facts = {k: v for k, v in record.facts.items() if k != "expected"}
         with self.house.store.transaction(self.house.lease):
-            self.house.store.put_attempt(record.name, attempt)
+            self.house.store.put_attempt(record.name, history.as_submitted(known, expected))
             record = self.house.store.update_chain(record.name, facts=facts)
-        return self.traces.state(
-            record, ChainState.RECOVERING, f"job {job.shown_id} came and went before anybody looked", now
-        )
+        return self.traces.state(record, ChainState.RECOVERING, f"job {job.shown_id} came and went {when}", now)
 
 
 def _refused_until(record: ChainRecord) -> datetime:

@@ -49,14 +49,15 @@ def look(
     speed = Speed.of(record.facts.get(SPEED)).after(progress.rate, training, policy.slower_by)
     standing = _standing(record, job)
     _mend_loss(traces, record, job, progress, now)
+    saves = store.saves(record.name, last=_SAVES)
     found = warnings(
         Ahead(
             now=now,
             started=job.start,
             limit=job.time_limit,
             suspended=job.suspended_for or timedelta(0),
-            saves=sorted(s.at for s in store.saves(record.name, last=_SAVES) if s.status is Status.INTACT),
-            saves_at_limit=_saves_at_limit(store.attempts(record.name), store.saves(record.name, last=_SAVES)),
+            saves=sorted(s.at for s in saves if s.status is Status.INTACT),
+            saves_at_limit=_saves_at_limit(store.attempts(record.name), saves),
             room=progress.room,
             rate=progress.rate,
             speed=speed,
