@@ -34,7 +34,7 @@ class Acting:
         self.traces = Traces(house)
         self.right = SettingRight(house, self.traces)
         self.submitting = Submitting(house, self.traces, self.right)
-        self.cancelling = Cancelling(house)
+        self.cancelling = Cancelling(self.traces)
         self.partitions = Partitions(house)
         self.holding = Holding(house, self.traces)
 

@@ -9,14 +9,15 @@ from chainwatch.actions.tag import find, new_token
 from chainwatch.model.job import Job
 from chainwatch.slurm.backend import NoInformation, Refused
 from chainwatch.store.records import ChainRecord, IntentKind, IntentStatus
-from chainwatch.supervisor.house import House
+from chainwatch.supervisor.traces import ENDED_BY_US, Traces
 
 
 class Cancelling:
     """Cancels jobs for one house."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, traces: Traces) -> None:
+        self.house = traces.house
+        self._traces = traces
 
     def cancel_pending(self, record: ChainRecord, job: Job, why: str, now: datetime) -> bool:
         """Cancel our own job, only as long as it is pending. True: Slurm took the request."""
@@ -27,19 +28,11 @@ class Cancelling:
         if not self.house.may_act(record) or find(job.comment) is None:
             return False
         store, lease = self.house.store, self.house.lease
-        ended = record.facts.get("ended_by_us")
         with store.transaction(lease):
             intent = store.begin_intent(lease, record.name, IntentKind.CANCEL, new_token(), asdict(job.attempt) | {
                 "submitted": job.attempt.submitted.isoformat(), "why": why,
             }, now)  # fmt: skip
-            current = store.chain(record.name) or record
-            store.update_chain(
-                record.name,
-                facts={
-                    **current.facts,
-                    "ended_by_us": {**(ended if isinstance(ended, dict) else {}), str(job.attempt): why},
-                },
-            )
+            self._traces.with_note(record, ENDED_BY_US, job.attempt, why)
         self.house.audit.note(now, "scancel", record.name, job=job.job_id, why=why)
         try:
             self.house.backends[record.cluster].cancel(job.job_id, pending_only=pending_only)

@@ -19,11 +19,11 @@ from chainwatch.slurm.backend import NoInformation, Refused
 from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus
 from chainwatch.supervisor.probing import Book
 from chainwatch.supervisor.scene import Scene
-from chainwatch.supervisor.traces import Traces
+from chainwatch.supervisor.traces import ENDED_BY_US, Traces
 
-ENDING, ENDED, SUSPECTS, CANCELLED = "ending", "ended_by_us", "suspects", "cancelled_at"
-"""Facts of the chain's record: the attempt that an intent to end is about, why we ended an attempt, which nodes are to
-blame, and when its scancel was said."""
+ENDING, SUSPECTS, CANCELLED = "ending", "suspects", "cancelled_at"
+"""Facts of the chain's record: the attempt that an intent to end is about, which nodes are to blame, and when its scancel
+was said."""
 AGAIN = timedelta(minutes=1)
 """A job that still runs so long after scancel is cancelled again."""
 
@@ -100,7 +100,7 @@ class Hanging:
             "attempt": str(job.attempt), "job_id": job.job_id, "why": decision.why, "signal": decision.signal,
             "grace": decision.grace.total_seconds(), "suspects": list(decision.suspects),
         }  # fmt: skip
-        number = next((a.number for a in store.attempts(record.name) if a.job.attempt == job.attempt), None)
+        number = self.traces.number(record, job)
         sentence = f"ends job {job.shown_id}: {decision.why}"
         with store.transaction(self.house.lease):
             intent = store.begin_intent(self.house.lease, record.name, IntentKind.END, new_token(), payload, now)
@@ -159,7 +159,7 @@ class Hanging:
         with self.house.store.transaction(self.house.lease):
             self.house.store.close_intent(self.house.lease, intent, IntentStatus.REFUSED, now, note=str(no))
             facts = dict(self.traces.again(record).facts)
-            for name in (ENDED, SUSPECTS):
+            for name in (ENDED_BY_US, SUSPECTS):
                 facts[name] = {k: v for k, v in dict(facts.get(name) or {}).items() if k != str(job.attempt)}
             self.house.store.update_chain(record.name, facts=facts)
             self.traces.owe(
@@ -170,10 +170,8 @@ class Hanging:
 
     def _claim(self, record: ChainRecord, job: Job, intent: Intent) -> None:
         """From now on the job's end is ours. In the caller's transaction."""
-        facts = dict(self.traces.again(record).facts)
-        for name, value in ((ENDED, intent.payload["why"]), (SUSPECTS, intent.payload["suspects"])):
-            facts[name] = {**dict(facts.get(name) or {}), str(job.attempt): value}
-        self.house.store.update_chain(record.name, facts=facts)
+        self.traces.with_note(record, ENDED_BY_US, job.attempt, intent.payload["why"])
+        self.traces.with_note(record, SUSPECTS, job.attempt, intent.payload["suspects"])
 
 
 def _plan(decision: EndJob) -> str:

@@ -14,6 +14,7 @@ from chainwatch.model.verdict import Outcome
 from chainwatch.recovery import over_before
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.house import House
+from chainwatch.supervisor.traces import ENDED_BY_US
 
 SURPLUS = "the chain is done"
 """Why we end a standby that began just after its predecessor had finished the chain."""
@@ -42,7 +43,7 @@ def without_duplicates(attempts: tuple[Attempt, ...], record: ChainRecord) -> tu
     Those of our own jobs that we cancelled while pending do not, nor a standby that began after the chain was done, nor
     one that never began and was over before an earlier attempt was.
     """
-    ours = record.facts.get("ended_by_us")
+    ours = record.facts.get(ENDED_BY_US)
     by_us: dict[str, str] = ours if isinstance(ours, dict) else {}
     telling = [
         a

@@ -21,6 +21,7 @@ from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.ends import Ended
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.readers import Place, Silent
+from chainwatch.supervisor.traces import ENDED_BY_US
 
 _WRITERS_GONE = frozenset(
     {
@@ -89,7 +90,7 @@ def judge(
         checkpoints=seen,
         resumed_from=attempt.resumed_from,
         end_records=left.end_records,
-        ended_by_us=str(_fact(record, "ended_by_us", job) or ""),
+        ended_by_us=str(_fact(record, ENDED_BY_US, job) or ""),
         suspects=tuple(_fact(record, "suspects", job) or ()),
         first_seen_step=attempt.step_before,
         chain_user=house.user,

@@ -48,6 +48,7 @@ class Living:
         on_nodes = [j for j in live if j.state.on_nodes]
         if len(live) > 1 and not _one_array(live):
             self._two_live(record, live, on_nodes, now)
+            record = self.traces.again(record)  # whose facts are written anew below
         job = on_nodes[-1] if on_nodes else live[0]
         if len(live) == 1 and (why := self._standby.surplus(record, settings, job, scene, now)):
             state = ChainState.RUNNING if on_nodes else ChainState.PENDING
@@ -120,7 +121,7 @@ class Living:
 
     def _event(self, record: ChainRecord, job: Job, sentence: str, now: datetime) -> None:
         """Something happened inside the attempt that calls for nothing. In the caller's transaction."""
-        number = next((a.number for a in self.house.store.attempts(record.name) if a.job.attempt == job.attempt), None)
+        number = self.traces.number(record, job)
         self.traces.write(record.name, number, LeaveAlone(sentence), now, sentence)
         self.house.say(sentence, record, {"attempt": number})
 

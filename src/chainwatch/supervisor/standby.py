@@ -25,6 +25,7 @@ from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.preparing import prepare
 from chainwatch.supervisor.readers import Place, Silent
 from chainwatch.supervisor.scene import Scene, ours
+from chainwatch.supervisor.traces import ENDED_BY_US
 
 REFUSED_PAUSE = timedelta(hours=1)
 """How long a standby that Slurm refused is not asked for again: the chain lives without one."""
@@ -63,7 +64,7 @@ class Standby:
         if job.start is not None or job.state.on_nodes or self._intent(record, job) is None:
             return False
         others = any(not j.state.terminal for j in jobs if j is not job)
-        return others or (job.state.terminal and str(job.attempt) in (record.facts.get("ended_by_us") or {}))
+        return others or (job.state.terminal and str(job.attempt) in (record.facts.get(ENDED_BY_US) or {}))
 
     def _intent(self, record: ChainRecord, job: Job) -> Intent | None:
         tag = find(job.comment) if ours(job, record) else None

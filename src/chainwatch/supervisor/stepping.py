@@ -32,6 +32,7 @@ from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.scene import Scene
 from chainwatch.supervisor.sight import assign
 from chainwatch.supervisor.standby import Standby
+from chainwatch.supervisor.traces import ENDED_BY_US
 
 LEASE_TTL = timedelta(minutes=5)
 PATIENCE = timedelta(minutes=5)
@@ -130,8 +131,7 @@ class Stepping:
         before = tuple(a for a in before if a.verdict is not None)
         previous = before[-1] if before else None
         if previous is not None and history.is_done(previous, record):
-            facts = dict(record.facts.get("ended_by_us") or {})
-            record = self._traces.with_fact(record, "ended_by_us", {**facts, str(job.attempt): history.SURPLUS})
+            record = self._traces.with_note(record, ENDED_BY_US, job.attempt, history.SURPLUS)
             record = self._acting.done(record, previous, now)
             return Told(Next.DONE, record.sentence)
         if record.desired is Desired.DONE:

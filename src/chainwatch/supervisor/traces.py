@@ -8,11 +8,15 @@ from typing import Any
 
 from chainwatch.alerts.message import body
 from chainwatch.model.chain import Attempt, ChainState, Decision, Rest, Stop
+from chainwatch.model.job import AttemptId, Job
 from chainwatch.store.codec import decision_kind
 from chainwatch.store.counters import Counted, count
 from chainwatch.store.records import ChainRecord, Intent
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.notices import kind_of
+
+ENDED_BY_US = "ended_by_us"
+"""Fact of the chain's record: why we ended an attempt, so that its end is nobody's scancel."""
 
 
 class Traces:
@@ -139,18 +143,30 @@ class Traces:
             facts["array"] = {**array, "id": job_id}
         self.house.store.update_chain(chain, facts=facts)
 
+    def number(self, record: ChainRecord, job: Job) -> int | None:
+        """Which attempt of the chain this job is."""
+        attempts = self.house.store.attempts(record.name)
+        return next((a.number for a in attempts if a.job.attempt == job.attempt), None)
+
     def again(self, record: ChainRecord) -> ChainRecord:
         """The record as the store has it now."""
         return self.house.store.chain(record.name) or record
 
     def with_fact(self, record: ChainRecord, key: str, value: Any) -> ChainRecord:
-        """The record with this fact set."""
+        """The record with this fact set; the others are as the store has them by now."""
         with self.house.store.transaction(self.house.lease):
-            return self.house.store.update_chain(record.name, facts={**record.facts, key: value})
+            return self.house.store.update_chain(record.name, facts={**self.again(record).facts, key: value})
+
+    def with_note(self, record: ChainRecord, key: str, attempt: AttemptId, value: Any) -> ChainRecord:
+        """The record with this note of one attempt, under a fact that holds such notes."""
+        with self.house.store.transaction(self.house.lease):
+            notes = dict(self.again(record).facts.get(key) or {})
+            return self.with_fact(record, key, {**notes, str(attempt): value})
 
     def without_fact(self, record: ChainRecord, key: str) -> ChainRecord:
         """The record without this fact."""
         if key not in record.facts:
             return record
         with self.house.store.transaction(self.house.lease):
-            return self.house.store.update_chain(record.name, facts={k: v for k, v in record.facts.items() if k != key})
+            facts = {k: v for k, v in self.again(record).facts.items() if k != key}
+            return self.house.store.update_chain(record.name, facts=facts)
