@@ -20,7 +20,7 @@ from chainwatch.supervisor.cancelling import Cancelling
 from chainwatch.supervisor.holding import Holding
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.partitions import Partitions
-from chainwatch.supervisor.readers import Place
+from chainwatch.supervisor.readers import Place, Silent
 from chainwatch.supervisor.setting_right import SettingRight
 from chainwatch.supervisor.submitting import Submitting
 from chainwatch.supervisor.traces import Traces
@@ -110,17 +110,7 @@ class Acting:
             for status, many in Counter(one.status.value for one in report.checkpoints).items():
                 count(self.house.store, Counted.CHECKS, many, status=status)
             count(self.house.store, Counted.CHECK_SECONDS, self.house.clock.monotonic() - begun)
-        decision = decide(
-            Situation(
-                settings=settings,
-                history=past,
-                checkpoints=report if isinstance(report, RunReport) else None,
-                now=now,
-                partition_size=self.partitions.size(record.cluster, past, now),
-                submissions_per_hour=self.house.config.submissions_per_hour,
-                target=record.target,
-            )
-        )
+        decision = decide(self.situation(record, settings, past, report, now))
         number = last.number if last else None
         if isinstance(decision, (Wait, Resubmit)) and decision.tell:
             with self.house.store.transaction(self.house.lease):
@@ -135,6 +125,20 @@ class Acting:
         if isinstance(decision, (Rest, Stop)):
             return self.traces.rest(record, decision, last, now)
         return self.traces.decided(record, record.state, decision, number, decision.why, now)
+
+    def situation(
+        self, record: ChainRecord, settings: Chain, past: History, report: RunReport | Silent | None, now: datetime
+    ) -> Situation:
+        """What a decision about the chain's next job goes by."""
+        return Situation(
+            settings=settings,
+            history=past,
+            checkpoints=report if isinstance(report, RunReport) else None,
+            now=now,
+            partition_size=self.partitions.size(record.cluster, past, now),
+            submissions_per_hour=self.house.config.submissions_per_hour,
+            target=record.target,
+        )
 
     def _wait(self, record: ChainRecord, decision: Wait, number: int | None, now: datetime) -> ChainRecord:
         same = record.state is ChainState.WAITING and record.sentence == decision.why

@@ -16,7 +16,7 @@ from chainwatch.actions.tag import find
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import Decision, Desired, History, LeaveAlone, Rest, Resubmit, Stop
 from chainwatch.model.job import Job, JobState
-from chainwatch.recovery import Situation, decide_ahead
+from chainwatch.recovery import decide_ahead
 from chainwatch.recovery.resume import avoided
 from chainwatch.slurm.backend import Refusal
 from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus
@@ -138,17 +138,7 @@ class Standby:
 
     def ahead(self, record: ChainRecord, settings: Chain, past: History, now: datetime) -> Decision:
         """What the present job's end would be followed by, as far as is known now."""
-        return decide_ahead(
-            Situation(
-                settings=settings,
-                history=past,
-                checkpoints=None,
-                now=now,
-                partition_size=self.acting.partitions.size(record.cluster, past, now),
-                submissions_per_hour=self.house.config.submissions_per_hour,
-                target=record.target,
-            )
-        )
+        return decide_ahead(self.acting.situation(record, settings, past, None, now))
 
     def _being_ended(self, record: ChainRecord) -> str:
         """The present job hangs and is being ended: the next one keeps away from its nodes, which is not known yet."""
