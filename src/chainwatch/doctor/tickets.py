@@ -11,6 +11,7 @@ from chainwatch.config.values import show_duration
 from chainwatch.doctor.asking import Patient
 from chainwatch.doctor.finding import Finding, Level
 from chainwatch.doctor.machine import places
+from chainwatch.model import mounts
 
 _AFS = frozenset({"afs", "auristorfs"})
 _MOMENT = r"(\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d|\w{3}\s+\d+ \d\d:\d\d:\d\d \d{4})"
@@ -36,16 +37,7 @@ def _moment(text: str) -> datetime | None:
 
 def mount_of(path: Path, mountinfo: str) -> tuple[str, str]:
     """Kind and options of the file system that a path is on (proc_pid_mountinfo(5)): the longest mount point above it."""
-    best, found = -1, ("", "")
-    for line in mountinfo.splitlines():
-        before, dash, after = line.partition(" - ")
-        words, rest = before.split(), after.split()
-        if not dash or len(words) < 6 or len(rest) < 3:
-            continue
-        point = words[4].replace("\\040", " ")
-        if (path == Path(point) or Path(point) in path.parents) and len(point) >= best:
-            best, found = len(point), (rest[0], f"{words[5]},{rest[2]}")
-    return found
+    return mounts.deepest(str(path), mounts.mountinfo(mountinfo)) or ("", "")
 
 
 def tickets(patient: Patient) -> Iterator[Finding]:
@@ -55,9 +47,9 @@ def tickets(patient: Patient) -> Iterator[Finding]:
     except OSError:
         return
     where = {"home directory": patient.home, **(places(patient.config) if patient.config else {})}
-    mounts = {what: mount_of(path, mountinfo) for what, path in where.items()}
-    kerberos = [what for what, (kind, options) in mounts.items() if kind.startswith("nfs") and "sec=krb5" in options]
-    afs = [what for what, (kind, _) in mounts.items() if kind in _AFS]
+    held = {what: mount_of(path, mountinfo) for what, path in where.items()}
+    kerberos = [what for what, (kind, options) in held.items() if kind.startswith("nfs") and "sec=krb5" in options]
+    afs = [what for what, (kind, _) in held.items() if kind in _AFS]
     if kerberos:
         yield _kerberos(patient, kerberos)
     if afs:

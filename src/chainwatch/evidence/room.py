@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from chainwatch.evidence.quota import Quota, parse
+from chainwatch.model.mounts import deepest
 from chainwatch.model.room import Room
 
 QUOTA_EVERY = 600.0
 """Seconds for which the answer of `quota` or `lfs quota` is good."""
 _QUOTA_DEADLINE = 10.0
+_KINDS = {"space": "bytes", "files": "files"}
 
 
 def room(directory: str, save: tuple[int, int] | None, now: float) -> Room | None:
@@ -70,33 +73,17 @@ def _said(*words: str) -> str:
 
 
 def parse_quota(text: str, source: str, mount: str) -> Left:
-    """What `quota -p -w` (quota-tools) leaves on one file system.
-
-    Columns: file system, KiB used (`*` behind it where over), soft and hard limit, grace, files, soft, hard, grace. A limit
-    of 0 is none; the soft one counts, since saves fail soon after it.
-    """
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) >= 8 and words[0] in {source, mount}:
-            numbers = [word.rstrip("*") for word in words[1:9]]
-            if not all(number.isdigit() for number in numbers[:3] + numbers[4:7]):
-                continue
-            used, soft, hard, _, files, files_soft, files_hard = (int(n) if n.isdigit() else 0 for n in numbers[:7])
-            return Left(_left(used, soft or hard, 1024), _left(files, files_soft or files_hard, 1))
-    return Left()
+    """What `quota -p -w` (quota-tools) leaves on one file system."""
+    return _left([row for row in parse(text) if row.where in {source, mount}])
 
 
 def parse_lfs(text: str) -> Left:
-    """What `lfs quota -q` leaves: file system, KiB used, quota, limit, grace, files, quota, limit, grace."""
-    words = [word.rstrip("*") for word in text.split()]
-    if len(words) < 9 or not all(words[i].isdigit() for i in (1, 2, 3, 5, 6, 7)):
-        return Left()
-    used, soft, hard, files, files_soft, files_hard = (int(words[i]) for i in (1, 2, 3, 5, 6, 7))
-    return Left(_left(used, soft or hard, 1024), _left(files, files_soft or files_hard, 1))
+    """What `lfs quota -q` of one file system leaves."""
+    return _left(parse(text))
 
 
-def _left(used: int, limit: int, unit: int) -> int | None:
-    return max(0, limit - used) * unit if limit else None
+def _left(rows: Sequence[Quota]) -> Left:
+    return Left(**{_KINDS[row.what]: max(0, row.limit - row.used) for row in reversed(rows)})
 
 
 def mounted(directory: str, table: str = "/proc/self/mounts") -> tuple[str, str, str]:
@@ -106,16 +93,8 @@ def mounted(directory: str, table: str = "/proc/self/mounts") -> tuple[str, str,
             lines = [line.split(" ") for line in file]
     except OSError:
         return "", "", ""
-    real = os.path.realpath(directory)
-    best: tuple[str, str, str] = "", "", ""
-    for words in lines:
-        if len(words) < 3:
-            continue
-        point = words[1].encode(errors="surrogateescape").decode("unicode_escape", errors="replace")
-        inside = point == "/" or real == point or real.startswith(point + "/")
-        if inside and len(point) >= len(best[0]):
-            best = point, words[0], words[2]
-    return best
+    found = deepest(os.path.realpath(directory), ((w[1], (w[1], w[0], w[2])) for w in lines if len(w) >= 3))
+    return found or ("", "", "")
 
 
 def _existing(directory: str) -> str:

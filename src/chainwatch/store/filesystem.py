@@ -7,8 +7,9 @@ SQLite's write-ahead log shares memory between the processes that use a database
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
+
+from chainwatch.model import mounts
 
 LOCAL = frozenset(
     {
@@ -34,33 +35,15 @@ MOUNTINFO = Path("/proc/self/mountinfo")
 
 
 def filesystem_type(path: Path, mountinfo: Path = MOUNTINFO) -> str:
-    """The type of the file system that holds `path` (which need not exist), as the kernel names it; empty if unknown.
-
-    The deepest mount point above the path decides, and of two on the same point the later one, which hides the other.
-    """
-    target = os.path.realpath(path)
-    best, found = -1, ""
+    """The type of the file system that holds `path` (which need not exist), as the kernel names it; empty if unknown."""
     try:
-        lines = mountinfo.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        text = mountinfo.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return ""
-    for line in lines:
-        before, separator, after = line.partition(" - ")
-        fields = before.split(" ")
-        if not separator or len(fields) < 5 or not after:
-            continue
-        point = _unescaped(fields[4])
-        inside = target == point or target.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= best:
-            best, found = len(point), after.split(" ", 1)[0]
-    return found
+    found = mounts.deepest(os.path.realpath(path), mounts.mountinfo(text))
+    return found[0] if found else ""
 
 
 def is_local(path: Path, mountinfo: Path = MOUNTINFO) -> bool:
     """The path surely lies on a file system of this machine alone."""
     return filesystem_type(path, mountinfo) in LOCAL
-
-
-def _unescaped(text: str) -> str:
-    """The kernel writes blank, tab, newline and backslash of a mount point as three octal digits (proc(5))."""
-    return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m.group(1), 8)), text)
