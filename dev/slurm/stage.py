@@ -59,7 +59,7 @@ class RealStage:
         Path(self.directory).mkdir(exist_ok=True)
         self._programs = cluster.root / "bin"
         self._switch = cluster.root / "sbatch-loses"
-        self._make_programs()
+        losing_clients(self._programs, self._switch, self.cluster.env["PATH"])
         self.said: list[str] = []
         """What the backend by pyslurm said: each time that the tools stepped in."""
         self.environment = tuple((name, os.environ[name]) for name in ("PATH", "HOME", "USER") if name in os.environ)
@@ -152,18 +152,20 @@ class RealStage:
     def _limit(self, number: int) -> None:
         self.cluster.run("sacctmgr", "-i", "modify", "qos", "extra", "set", f"MaxSubmitJobsPerUser={number}")
 
-    def _make_programs(self) -> None:
-        self._programs.mkdir(exist_ok=True)
-        for name in CLIENTS:
-            real = shutil.which(name, path=self.cluster.env["PATH"])
-            if real is None:
-                raise RuntimeError(f"{name} is not installed")
-            path = self._programs / name
-            if name == "sbatch":
-                path.write_text(_WRAPPER.format(switch=shlex.quote(str(self._switch)), sbatch=real))
-                path.chmod(0o755)
-            elif not path.exists():
-                path.symlink_to(real)
+
+def losing_clients(directory: Path, switch: Path, path: str | None = None) -> None:
+    """Slurm's client programs, of `path`, linked into a directory, where sbatch loses its request (`before`) or its reply
+    (`after`) while the file `switch` says so. Raises RuntimeError."""
+    directory.mkdir(exist_ok=True)
+    for name in CLIENTS:
+        real, here = shutil.which(name, path=path), directory / name
+        if real is None:
+            raise RuntimeError(f"{name} is not installed")
+        if name == "sbatch":
+            here.write_text(_WRAPPER.format(switch=shlex.quote(str(switch)), sbatch=real))
+            here.chmod(0o755)
+        elif not here.exists():
+            here.symlink_to(real)
 
 
 def batch_script(program: Program) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import random
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dev.cluster import PrivateCluster
+from dev.slurm.stage import losing_clients
 
 from chainwatch.actions.audit import Audit
 from chainwatch.cli.first import DirectReaders
@@ -30,7 +30,6 @@ from chainwatch.supervisor.house import House
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.poll import Poller
 
-CLIENTS = ("squeue", "sacct", "scontrol", "scancel", "sbatch")
 SCRIPT = """#!/bin/bash
 #SBATCH --output=%x-%j.out --open-mode=append
 . ./behaviour
@@ -40,14 +39,6 @@ DONE = "echo training finished at step 10"
 FOREVER = "sleep 600"
 NCCL = "echo 'RuntimeError: NCCL error: remote process exited or there was a network error'; sleep 1; exit 1"
 """A failure that another try may mend."""
-
-_WRAPPER = """#!/bin/bash
-case "$(cat {switch} 2>/dev/null)" in
-    before) exec sleep 600 ;;
-    after) {sbatch} "$@" >/dev/null; exec sleep 600 ;;
-esac
-exec {sbatch} "$@"
-"""
 
 
 class Stand:
@@ -74,15 +65,7 @@ class Stand:
     def make_backend(self) -> CliBackend:
         """Slurm's programs through a directory in which sbatch may be told to lose its request or its reply."""
         programs = self.directory / "bin"
-        programs.mkdir(exist_ok=True)
-        for name in CLIENTS:
-            real, path = shutil.which(name), programs / name
-            assert real is not None
-            if name == "sbatch":
-                path.write_text(_WRAPPER.format(switch=self.directory / "loses", sbatch=real))
-                path.chmod(0o755)
-            elif not path.exists():
-                path.symlink_to(real)
+        losing_clients(programs, self.directory / "loses")
         deadlines = Deadlines(query=15, act=15, submit=4)
         return CliBackend(self.cluster.name, str(self.cluster.conf), str(programs), deadlines=deadlines)
 

@@ -26,9 +26,10 @@ from chainwatch.store.records import ChainRecord, IntentKind, IntentStatus, Orig
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.poll import Poller
+from tests.alerts.conftest import FakeClock
 from tests.simulation.world.mortal import Killed, MortalAudit, MortalStore, Reaper
 from tests.supervisor.jobs import NOW, queued
-from tests.supervisor.test_watching import Clock, Cluster, Runs
+from tests.supervisor.test_watching import Cluster, Runs
 
 PASS = timedelta(minutes=10)
 ALERT = 2
@@ -54,7 +55,7 @@ class Looks:
     gives: tuple[ProbeReport, ...] = (report(),)
     """In turn; none: no look ever comes back."""
     begun: list[tuple[datetime, bool]] = field(default_factory=list)
-    clock: Clock | None = None
+    clock: FakeClock | None = None
     waiting: set[AttemptId] = field(default_factory=set)
 
     def begin(self, cluster: str, job: Job, stacks: bool) -> None:
@@ -72,7 +73,7 @@ class Looks:
 class Queue(Cluster):
     """A queue in which scancel works, and a program that ignores signals."""
 
-    def __init__(self, clock: Clock, reaper: Reaper) -> None:
+    def __init__(self, clock: FakeClock, reaper: Reaper) -> None:
         super().__init__()
         self.clock, self.reaper = clock, reaper
         self.cancelled: list[tuple[datetime, str | None]] = []
@@ -110,7 +111,7 @@ class Stage:
     """One chain that runs, on two nodes."""
 
     def __init__(self, root: Path, hang: dict[str, Any], deaths: tuple[int, ...] = ()) -> None:
-        self.root, self.clock, self.runs, self.looks = root, Clock(), Runs(), Looks()
+        self.root, self.clock, self.runs, self.looks = root, FakeClock(NOW), Runs(), Looks()
         self.looks.clock = self.clock
         self.reaper = Reaper(deaths)
         self.reaper.enabled = False

@@ -25,23 +25,8 @@ from chainwatch.supervisor.house import House
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.readers import AtOnce, LeftBehind, Place, Silent
+from tests.alerts.conftest import FakeClock
 from tests.supervisor.jobs import NOW, queued
-
-
-class Clock:
-    """Moves when told."""
-
-    def __init__(self) -> None:
-        self.at = NOW
-
-    def now(self) -> datetime:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at.timestamp()
-
-    def sleep(self, seconds: float) -> None:
-        self.at += timedelta(seconds=seconds)
 
 
 class Cluster:
@@ -94,7 +79,7 @@ class Stage:
     """A supervisor over chains that run."""
 
     def __init__(self, store: Store, root: Path, names: Sequence[str]) -> None:
-        self.store, self.clock, self.cluster, self.runs = store, Clock(), Cluster(), Runs()
+        self.store, self.clock, self.cluster, self.runs = store, FakeClock(NOW), Cluster(), Runs()
         self.step = 10
         script = root / "job.sh"
         script.touch()
