@@ -17,9 +17,9 @@ from chainwatch.config.models import Chain
 from chainwatch.model.chain import Desired
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
-from chainwatch.store.records import ChainRecord, Origin
+from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.clusters import backends, reachable
-from chainwatch.supervisor.configured import taken_up
+from chainwatch.supervisor.configured import first_record, taken_up
 from chainwatch.supervisor.rules import RULES
 
 
@@ -59,7 +59,7 @@ def submit(
         record = submit_first(store, where, record, clusters)
         if job_id_of(record) is not None:
             warn_unattended(store, where, chain)
-        _say(record, json, f"{chain}: ")
+        _say(record, json, f"{chain}: ", doubtful=bool(store.open_intents(chain)))
 
 
 def _registered(store: Store, name: str, chain: Chain, clusters: dict[str, Backend]) -> ChainRecord:
@@ -69,21 +69,12 @@ def _registered(store: Store, name: str, chain: Chain, clusters: dict[str, Backe
         return store.update_chain(name, settings=settings, facts=taken_up(known))
     if known is not None:
         return store.update_chain(name, settings=settings)
-    record = ChainRecord(
-        name=name,
-        cluster=chain.cluster or next(iter(clusters)),
-        origin=Origin.CONFIG,
-        mode=chain.mode,
-        settings=settings,
-        created=common.now(),
-        state_since=common.now(),
-        facts={"config_mode": str(chain.mode)},
-    )
+    record = first_record(name, chain, settings, clusters, common.now())
     store.add_chain(record)
     return record
 
 
-def _say(record: ChainRecord, json: bool, prefix: str) -> None:
+def _say(record: ChainRecord, json: bool, prefix: str, *, doubtful: bool) -> None:
     job_id = job_id_of(record)
     if json:
         common.print_json(
@@ -94,4 +85,4 @@ def _say(record: ChainRecord, json: bool, prefix: str) -> None:
     if job_id is None:
         if not json:
             print(f"chainwatch: {prefix}{record.sentence}", file=sys.stderr)
-        raise typer.Exit(common.SILENT if "no answer" in record.sentence else common.REFUSED)
+        raise typer.Exit(common.SILENT if doubtful else common.REFUSED)

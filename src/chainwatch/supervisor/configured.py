@@ -8,10 +8,11 @@ it stands in the configuration again. Chains that were made by `chainwatch sbatc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from chainwatch.config.models import Config
+from chainwatch.config.models import Chain, Config
 from chainwatch.model.chain import ChainState
 from chainwatch.store.records import RELEASED, ChainRecord, Origin
 from chainwatch.supervisor.house import House
@@ -20,6 +21,10 @@ from chainwatch.supervisor.traces import Traces
 CONFIGURED = "configured"
 """Fact: a daemon has had the chain in its configuration. One that a command registered from a file is looked after also
 before the daemon has read that file."""
+
+
+MODE = "config_mode"
+"""Fact: the mode that the configuration named last; another one there is a new wish, and the same one is none."""
 
 
 class Configured:
@@ -54,20 +59,10 @@ class Configured:
         self, known: ChainRecord | None, name: str, settings: dict[str, Any], config: Config, now: datetime
     ) -> bool:
         chain, store = config.chains[name], self._house.store
-        facts = {"config_mode": str(chain.mode), CONFIGURED: True}
+        facts = {MODE: str(chain.mode), CONFIGURED: True}
         if known is None:
-            store.add_chain(
-                ChainRecord(
-                    name=name,
-                    cluster=chain.cluster or next(iter(self._house.backends), ""),
-                    origin=Origin.CONFIG,
-                    mode=chain.mode,
-                    settings=settings,
-                    created=now,
-                    state_since=now,
-                    facts=facts,
-                )
-            )
+            new = first_record(name, chain, settings, self._house.backends, now)
+            store.add_chain(replace(new, facts=facts))
             return True
         if known.origin is not Origin.CONFIG:
             return False
@@ -75,7 +70,7 @@ class Configured:
             known = self._take_up(known, now)
         elif dict(known.settings) == settings and CONFIGURED in known.facts:
             return False
-        mode = chain.mode if known.facts.get("config_mode") != str(chain.mode) else known.mode
+        mode = chain.mode if known.facts.get(MODE) != str(chain.mode) else known.mode
         with store.transaction(self._house.lease):
             store.update_chain(name, settings=settings, mode=mode, facts={**known.facts, **facts})
         return True
@@ -115,9 +110,25 @@ class Configured:
         return record
 
 
+def first_record(
+    name: str, chain: Chain, settings: dict[str, Any], clusters: Iterable[str], now: datetime
+) -> ChainRecord:
+    """The record of a configuration's chain that nobody has registered yet; `settings`: of the chain, dumped."""
+    return ChainRecord(
+        name=name,
+        cluster=chain.cluster or next(iter(clusters), ""),
+        origin=Origin.CONFIG,
+        mode=chain.mode,
+        settings=settings,
+        created=now,
+        state_since=now,
+        facts={MODE: str(chain.mode)},
+    )
+
+
 def taken_up(record: ChainRecord) -> dict[str, Any]:
     """The facts of a chain that a command takes up again, from a file that the daemon may not have read yet."""
     return {k: v for k, v in record.facts.items() if k not in {RELEASED, CONFIGURED}}
 
 
-__all__ = ["Configured", "taken_up"]
+__all__ = ["Configured", "first_record", "taken_up"]
