@@ -41,6 +41,10 @@ from chainwatch.supervisor.signals import Wishes
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
 from chainwatch.supervisor.workers import ProcessReaders
 
+REREAD_GAP = 1.0
+"""Seconds between two readings of the configuration: a storm of SIGHUP is granted by one at its end."""
+ASK_AGAIN = 30.0
+"""Seconds after which a Slurm that never answered yet is asked again."""
 ONCE_PATIENCE = 60.0
 """Seconds that a single pass waits for one read of storage: there is no later pass that could fetch its answer."""
 
@@ -80,6 +84,8 @@ class Daemon:
         self._post: Deliverer | None = None
         self._beside: Companion | None = None
         self._board = Board()
+        self._reread_until = 0.0
+        """When, by the clock's `monotonic`, the configuration may be read again."""
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT (or one pass, with `once`).
@@ -158,10 +164,15 @@ class Daemon:
                     raise
                 if self._wishes.stop:
                     raise Stopped from None
-                self.log.warning(f"Slurm does not answer yet: {e}; asked again in 30 seconds")
+                self.log.warning(f"Slurm does not answer yet: {e}; asked again in {ASK_AGAIN:g} seconds")
                 self._systemd.ready("waiting for Slurm")
-                if not self._wishes.stop:
-                    WatchedClock(self._clock, self._systemd).sleep(30)
+                self._rest(self._clock.monotonic() + ASK_AGAIN)
+
+    def _rest(self, until: float) -> None:
+        """Nothing but a stop ends this early: whoever wakes a daemon again and again makes it ask no more often."""
+        clock = WatchedClock(self._clock, self._systemd)
+        while not self._wishes.stop and (left := until - clock.monotonic()) > 0:
+            clock.sleep(left)
 
     def _serve(self, supervisor: Supervisor) -> None:
         house = supervisor.house
@@ -198,12 +209,15 @@ class Daemon:
                 summary = f"{summary}; blind: {blind}"
             self._systemd.status(summary)
             life.turn(pulse.at, summary)
-            if site_file.changed() or self._wishes.reload:
-                self._wishes.reload = False
-                self._reread(supervisor, pulsing)
+            if site_file.changed():
+                self._wishes.reload = True
+
+        def wakened() -> bool:
+            soon, self._wishes.look = self._wishes.look, False
+            return (self._wishes.reload and self._reread(supervisor, pulsing)) or soon
 
         try:
-            supervisor.run(lambda: self._wishes.stop or self._damaged is not None, between)
+            supervisor.run(lambda: self._wishes.stop or self._damaged is not None, between, wakened)
             if self._damaged is not None:
                 raise self._damaged
         except Stopped:
@@ -260,7 +274,12 @@ class Daemon:
         except Exception as e:  # noqa: BLE001 - alerts must not end because one of them cannot be told
             self.log.error(f"alerts could not be delivered and are tried again: {e}")
 
-    def _reread(self, supervisor: Supervisor, pulsing: Pulsing) -> None:
+    def _reread(self, supervisor: Supervisor, pulsing: Pulsing) -> bool:
+        """Grant a reload. Whether there is a new configuration to act by."""
+        self._rest(self._reread_until)
+        if self._wishes.stop:
+            return False
+        self._wishes.reload = False
         self._systemd.reloading()
         house, now = supervisor.house, self._clock.now()
         problem = said = ""
@@ -285,3 +304,5 @@ class Daemon:
             self.log.info(said)
         reloading.answer(house.store, now, problem, said)
         self._systemd.ready()
+        self._reread_until = self._clock.monotonic() + REREAD_GAP
+        return not problem

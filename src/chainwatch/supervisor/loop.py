@@ -27,6 +27,8 @@ from chainwatch.supervisor.scene import Scene
 from chainwatch.supervisor.sight import assign, missed
 
 LEASE_TTL = timedelta(minutes=5)
+SOON = timedelta(seconds=5)
+"""A pass that somebody asks for comes as long after the last one: however often they ask, Slurm is not."""
 BLIND_AFTER = timedelta(minutes=15)
 """Without one good squeue for this long, people are told that chainwatch is blind."""
 SITE_PAUSED = "site-paused"
@@ -52,8 +54,14 @@ class Supervisor:
 
     # -- the loop
 
-    def run(self, stopped: Callable[[], bool], between: Callable[[], None] = lambda: None) -> None:
-        """Tick until `stopped()`. `between` is called after each tick (alerts, notifications, reload).
+    def run(
+        self,
+        stopped: Callable[[], bool],
+        between: Callable[[], None] = lambda: None,
+        wakened: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Tick until `stopped()`. `between` is called after each tick (alerts, notifications); `wakened` before the sleep
+        and whenever it is broken off: it grants what a signal asked for, and says whether the next tick is to come soon.
 
         Raises LeaseLost when another daemon took over, StoreError when the database fails: both mean stop.
         """
@@ -62,26 +70,32 @@ class Supervisor:
             self.tick()
             between()
             if not stopped():
-                self._sleep(self.pause(), stopped)
+                self._sleep(self.pause(), stopped, wakened)
 
     def pause(self) -> timedelta:
         """Until the next tick: the shortest pause that any cluster's poller asks for."""
         return min((p.pause() for p in self.pollers.values()), default=self.house.config.poll)
 
-    def _sleep(self, span: timedelta, stopped: Callable[[], bool]) -> None:
-        """Sleep in pieces that keep the lease fresh and see a stop at once."""
+    def _sleep(self, span: timedelta, stopped: Callable[[], bool], wakened: Callable[[], bool]) -> None:
+        """Sleep in pieces that keep the lease fresh and see at once what somebody asks for."""
         clock = self.house.clock
-        end = clock.monotonic() + span.total_seconds()
-        while not stopped() and (left := end - clock.monotonic()) > 0:
+        begun = clock.monotonic()
+        end = begun + span.total_seconds()
+        while not stopped():
+            if wakened():
+                end = min(end, begun + SOON.total_seconds())
+            if (left := end - clock.monotonic()) <= 0:
+                return
             clock.sleep(min(left, LEASE_TTL.total_seconds() / 4))
-            self._renew()
+            self._renew_in_time()
 
     def _renew(self) -> None:
         assert self.house.lease is not None, "the loop acts under a lease"
         self.house.lease = self.house.store.renew_lease(self.house.lease, LEASE_TTL, self.house.clock.now())
 
     def _renew_in_time(self) -> None:
-        """A pass over many chains whose storage is slow takes longer than the lease lasts."""
+        """A pass over many chains whose storage is slow takes longer than the lease lasts, and so may a sleep. (A sleep
+        that is broken off a thousand times is no reason to write a thousand times.)"""
         lease = self.house.lease
         if lease is not None and lease.until - self.house.clock.now() < LEASE_TTL / 2:
             self._renew()

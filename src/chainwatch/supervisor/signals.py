@@ -18,13 +18,15 @@ _Handler = Callable[[int, FrameType | None], None]
 
 
 class Wishes:
-    """Asked for by signals, looked up by the loop. However many SIGHUP come before the loop looks: it is one wish."""
+    """Asked for by signals, looked up by the loop. However many of them come before the loop looks: it is one wish."""
 
     def __init__(self, clock: SystemClock, outside: Outside) -> None:
         self.stop = False
         """SIGTERM or SIGINT came."""
         self.reload = False
         """SIGHUP came. Whoever grants it says False first, so that one that comes meanwhile counts."""
+        self.look = False
+        """SIGUSR1 came: the next pass is wanted now. Granted in the same way."""
         self._clock, self._outside = clock, outside
 
     def rereading(self) -> AbstractContextManager[None]:
@@ -59,6 +61,7 @@ class Wishes:
 
     def _look(self, number: int, frame: FrameType | None) -> None:
         del number, frame
+        self.look = True
         self._clock.wake()
 
 
