@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from chainwatch.cli.__main__ import main
+from chainwatch.evidence import PROFILES
 
 
 def run(*arguments: object) -> int:
@@ -47,6 +48,7 @@ def test_a_wrong_configuration_ends_with_2_and_every_problem_on_a_line(
     assert run("check", config) == 2
     assert capsys.readouterr().err.splitlines() == [
         f"{config}:1: pol: is not a known key; did you mean `poll`?",
+        f"{config}:2: chains.a.logs.profile: no progress profile is called '1'; there are auto, {', '.join(PROFILES)}",
         f"{config}:3: stat: is not a known key; did you mean `state`?",
     ]
     assert run("check", config, "--json") == 2
@@ -55,6 +57,19 @@ def test_a_wrong_configuration_ends_with_2_and_every_problem_on_a_line(
     assert said["problems"][0] == {
         "file": str(config), "line": 1, "key": "pol", "message": "is not a known key; did you mean `poll`?",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "poll: 2m\n", "chains:\n"])
+def test_a_configuration_without_chains_is_right_and_it_is_said_that_it_has_none(
+    config: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    config.write_text(text)
+    assert run("check", config) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{config}: right; no chains\n"
+    assert err.startswith("warning: it has no chains:")
+    assert run("check", config, "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["warnings"]) == 1
 
 
 def test_what_only_the_readers_know_is_checked_too(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,10 @@ def check(
     show_schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a configuration.")] = False,
     json: common.Json = False,
 ) -> None:
-    """Say everything that is wrong with a configuration, with file and line. Exit codes: 0 it is right, 2 it is not."""
+    """Say everything that is wrong with a configuration, with file and line.
+
+    Exit codes: 0 it is right, also where it has no chains or there are warnings; 2 it is not.
+    """
     if show_schema:
         common.print_json(schema())
         return
@@ -41,10 +44,12 @@ def check(
         for n, c in loaded.config.chains.items()
         if not os.path.exists(c.batch)
     ]
+    if not loaded.config.chains:
+        missing.append("it has no chains: nothing is looked after but what `chainwatch sbatch` and `adopt` register")
     if json:
         common.print_json({"ok": True, "chains": list(loaded.config.chains), "warnings": missing})
         return
     for warning in missing:
         typer.echo(f"warning: {warning}", err=True)
     count = len(loaded.config.chains)
-    typer.echo(f"{config}: right; {count} chain{'s' * (count != 1)}")
+    typer.echo(f"{config}: right; {count or 'no'} chain{'s' * (count != 1)}")

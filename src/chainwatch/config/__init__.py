@@ -1,7 +1,8 @@
 """What the user asks for: models, loading, errors with file and line, JSON Schema."""
 
 from chainwatch.config.document import ConfigError, Problem
-from chainwatch.config.load import LoadedConfig, Rule, load
+from chainwatch.config.judge import Rule
+from chainwatch.config.load import LoadedConfig, load
 from chainwatch.config.models import Chain, Config
 from chainwatch.config.schema import schema
 

@@ -63,6 +63,8 @@ class Tree:
     """A scalar as it is written in the file."""
     as_word: bool = False
     """Take the word: a text is expected here, whatever YAML made of it."""
+    unfinished: bool = False
+    """Something is still to come into it (the value of a `{placeholder}`, what chains add to defaults)."""
 
     def plain(self) -> Any:
         """The value without its places."""

@@ -37,6 +37,8 @@ _EXPECTED = {
     "datetime_parsing": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
     "datetime_from_date_parsing": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
 }
+STAND_IN = "\0"
+"""Divides a chain's name from a number where the name is taken: the chain is judged all the same."""
 _LIMITS = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most"}
 
 
@@ -49,6 +51,8 @@ def explained(error: ValidationError, tree: Tree, top: type[BaseModel] = Config)
     for item in error.errors(include_url=False):
         path = tuple(item["loc"])
         spot = tree.at(path)
+        if spot.unfinished and (not isinstance(spot.value, dict) or item["type"] in {"missing", "value_error"}):
+            continue
         key, message = spot.key, _message(dict(item), path, spot, top)
         if item["type"] == "missing":
             key = f"{key}.{path[-1]}" if key else str(path[-1])
@@ -94,7 +98,8 @@ def unknown_key(key: str, path: tuple[Any, ...], top: type[BaseModel] = Config) 
     inside = [p for p in elsewhere if _under(p, path)]
     if inside or elsewhere:
         best = min(inside or elsewhere, key=len)
-        own = [str(path[i]) if word == "NAME" and i < len(path) else word for i, word in enumerate(best)]
+        named = [str(part).partition(STAND_IN)[0] for part in path]
+        own = [named[i] if word == "NAME" and i < len(path) else word for i, word in enumerate(best)]
         return f"is not a known key here; did you mean `{'.'.join(own)}`?"
     return f"is not a known key; there are {', '.join(known)}" if known else "is not a known key"
 

@@ -5,25 +5,20 @@ from __future__ import annotations
 import os
 import re
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from chainwatch.config import shape, sweep
 from chainwatch.config.document import ConfigError, Problem, Tree, read
-from chainwatch.config.explain import explained
+from chainwatch.config.explain import STAND_IN
+from chainwatch.config.judge import DEFAULTS, Rule, judged
 from chainwatch.config.models import Chain, Config
 from chainwatch.config.values import literal_path
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """A chain's name: safe in file names, job names, comments and metrics."""
-
-Rule = Callable[[Config], Iterable[tuple[tuple[str | int, ...], str]]]
-"""A check that a higher room knows (names of formats, patterns of logs …): the path of each wrong value, and what is
-wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +44,11 @@ def load(path: Path, rules: Iterable[Rule] = ()) -> LoadedConfig:
             _join(whole, _File(file, problems).expanded(read(file, problems)), problems)
         except ConfigError as e:
             problems += e.problems
-    try:
-        config = _validated(whole)
-        for rule in () if problems else rules:
-            problems += [whole.at(where).problem(message) for where, message in rule(config)]
-    except ValidationError as e:
-        problems += explained(e, whole)
-    if problems:
+    config, found = judged(whole, rules, problems)
+    problems += found
+    if problems or config is None:
         raise ConfigError(sorted(dict.fromkeys(problems), key=lambda p: (p.file, p.line or 0, p.key)))
     return LoadedConfig(config, tuple(files))
-
-
-def _validated(whole: Tree) -> Config:
-    """The configuration; where a text is expected and YAML made a number or a truth of it, the word as written."""
-    while True:
-        try:
-            return Config.model_validate(whole.plain())
-        except ValidationError as e:
-            spots = [whole.at(tuple(i["loc"])) for i in e.errors(include_url=False) if i["type"] == "string_type"]
-            words = [s for s in spots if s.word is not None and s.value is not None and not s.as_word]
-            if not words:
-                raise
-            for spot in words:
-                spot.as_word = True
 
 
 def _files(path: Path) -> list[Path]:
@@ -108,8 +85,13 @@ class _File:
                 continue
             own = mapping or chain.with_value({})
             merged = own if defaults is None else _merged(defaults, own, Chain)
-            for one, settings in sweep.expand(name, merged, self._folder, self._problems):
+            swept = sweep.expand(name, merged, self._folder, self._problems)
+            for one, settings in swept:
                 self._add(made, one, settings)
+            if not swept:
+                _aside(made, name, self._unfinished(merged))
+        if defaults is not None:
+            _aside(made, DEFAULTS, self._unfinished(defaults, more=True))
         whole.value["chains"] = (chains or tree).with_value(made)
         return whole
 
@@ -127,8 +109,15 @@ class _File:
             self._problems.append(settings.problem(f"{said}; not {name!r}"))
         elif name in made:
             self._problems.append(settings.problem(f"the name {name} is made twice: put every `{{key}}` into it"))
-        else:
-            made[name] = self._chain(settings)
+        _aside(made, name, self._chain(settings))
+
+    def _unfinished(self, settings: Tree, *, more: bool = False) -> Tree:
+        """A chain that cannot be made: what is wrong with it beside that is told at once. `more`: others add to it."""
+        whole = self._chain(settings)
+        whole.value.pop("each", None)
+        if more:
+            whole.value.setdefault("batch", settings.with_value(self._base))
+        return sweep.unfinished(whole, more=more)
 
     def _chain(self, settings: Tree) -> Tree:
         """A chain with absolute paths: its directory is that of the file unless it says otherwise."""
@@ -197,15 +186,20 @@ def _words(annotation: Any) -> tuple[Any, ...]:
     )
 
 
+def _aside(made: dict[str, Tree], name: str, chain: Tree) -> None:
+    """Add a chain; where its name is taken, in a place of its own, so that it is judged too."""
+    made[f"{name.partition(STAND_IN)[0]}{STAND_IN}{len(made)}" if name in made else name] = chain
+
+
 def _join(whole: Tree, one: Tree, problems: list[Problem]) -> None:
     """Add one file to what the earlier ones said. Two may say the same, never something different."""
     for key, value in one.value.items():
         if key == "chains":
             known = whole.value["chains"].value
             for name, chain in value.value.items():
-                if name in known:
+                if name in known and STAND_IN not in name:
                     problems.append(chain.problem(f"is defined in {known[name].file}:{known[name].line} too"))
-                known[name] = chain
+                _aside(known, name, chain)
         elif key in whole.value and whole.value[key].plain() != value.plain():
             other = whole.value[key]
             problems.append(value.problem(f"contradicts {other.file}:{other.line}"))

@@ -146,6 +146,19 @@ def _fill(text: str, row: Mapping[str, str], *, as_name: bool = False) -> str:
     return _PLACEHOLDER.sub(value, text)
 
 
+def unfinished(tree: Tree, *, more: bool) -> Tree:
+    """A copy of a chain's tree that is not whole yet: its placeholders, and with `more` its sections, say so."""
+    value = tree.value
+    if isinstance(value, dict):
+        value = {key: unfinished(one, more=more) for key, one in value.items()}
+    elif isinstance(value, list):
+        value = [unfinished(one, more=more) for one in value]
+    copy = tree.with_value(value)
+    copy.word = tree.word
+    copy.unfinished = more if isinstance(value, dict) else isinstance(value, str) and bool(_PLACEHOLDER.search(value))
+    return copy
+
+
 def _filled(tree: Tree, row: Mapping[str, str]) -> Tree:
     value = tree.value
     if isinstance(value, dict):
