@@ -153,6 +153,16 @@ def _clean_exit(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | 
     if told is not None:
         why = "it exited 0 after a signal from outside, so it is not done"
         return Reading(Outcome.ENDED, Cause.PREEMPTION, 0.5, told, Retry.YES, why=why)
+    if root is not None and root.signature in _TASK_FAILED:
+        return Reading(
+            Outcome.ENDED,
+            Cause.UNKNOWN,
+            0.4,
+            root,
+            Retry.NO,
+            why="it exited 0, but Slurm says in its log that tasks failed",
+            advice="Slurm says COMPLETED, but ended a step because tasks failed. Look, then `done` or `retry`.",
+        )
     confidence = 0.7 if evidence.logs.readable else 0.55
     return Reading(Outcome.DONE, Cause.COMPLETED, confidence, None, Retry.NO, assumed=True, why="it exited 0")
 
@@ -283,11 +293,23 @@ def _completion_text(evidence: Evidence, end: SlurmEnd, least: int) -> Finding |
 
 
 def _last_completion(evidence: Evidence) -> Finding | None:
-    texts = [f for f in evidence.logs.findings if f.cause is Cause.COMPLETED and not f.effect and not went_on(f)]
+    texts = [
+        f
+        for f in evidence.logs.findings
+        if f.cause is Cause.COMPLETED and not f.effect and not went_on(f) and not _a_stage(f, evidence)
+    ]
     if not texts:
         return None
     top = max(f.specificity for f in texts)
     return max((f for f in texts if f.specificity >= top - 15), key=lambda f: (f.specificity >= top, f.order))
+
+
+def _a_stage(text: Finding, evidence: Evidence) -> bool:
+    """Only one stage was finished: training steps follow the text, and then a failure that no teardown has."""
+    return text.survived > 0 and any(
+        f.specificity >= _NO_TEARDOWN and not f.effect and f.cause in _STAGE_FAILS and before(text, f)
+        for f in evidence.logs.findings
+    )
 
 
 def _line_for(cause: Cause, evidence: Evidence) -> Finding | None:
@@ -304,7 +326,11 @@ def _signal_line(evidence: Evidence, only: Collection[str] = ()) -> Finding | No
     """The most telling notice of a signal or a cancellation that the program did not survive, as a finding."""
     places = {(line.source, line.offset, line.line) for line in evidence.logs.signalled}
     notices = [
-        f for f in evidence.logs.findings if (f.where.source, f.where.offset, f.where.line) in places and not went_on(f)
+        f
+        for f in evidence.logs.findings
+        if (f.where.source, f.where.offset, f.where.line) in places
+        and not went_on(f)
+        and (not only or f.signature in only)
     ]
     return max(notices, key=lambda f: (f.specificity, -f.order)) if notices else None
 
@@ -327,6 +353,9 @@ def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
     return sum((line.source, line.offset) not in places for line in after) <= _LAST_WORDS
 
 
+_TASK_FAILED = frozenset({"launcher/task-failure"})
+_NO_TEARDOWN = 60
+_STAGE_FAILS = frozenset({Cause.OOM_GPU, Cause.NUMERIC, Cause.USER_CODE, Cause.USER_CONFIG, Cause.CHECKPOINT_CORRUPT})
 _LAST_WORDS = 5
 _GOES_ON = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?)\b\W{0,3}\d+.*\b(?:loss|acc\w*|lr)\b")
 """Training goes on, in words that no progress profile reads."""

@@ -40,6 +40,7 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
         rf"\biteration: {_STEP} / {_TOTAL} \|(?: consumed_tokens: (?P<tokens>[\d.]+[KMGBT]?) \|)?"
         rf"(?:.*?lm_loss: (?P<loss>{_LOSS}))?",
     ),
+    "marian": (rf"\bEp\. (?P<epoch>\d+) : Up\. {_STEP} : (?:.*?Cost (?P<loss>{_LOSS}))?",),
     "fairseq": (rf'"num_updates": "{_STEP}"',),
     "tqdm": (rf"\d+%\|[^|]*\| *{_STEP}/{_TOTAL} \[(?:.*?loss[=:] ?(?P<loss>{_LOSS}))?",),
     "keras": (rf"^ *{_STEP}/{_TOTAL} +(?:\[[=>.]+\]|[━\x1b]).*(?:loss: (?P<loss>{_LOSS}))?",),
