@@ -78,6 +78,22 @@ def test_what_only_the_readers_know_is_checked_too(config: Path, capsys: pytest.
     assert "no progress profile is called '1'" in capsys.readouterr().err
 
 
+def test_an_array_whose_tasks_run_side_by_side_is_no_chain_wherever_it_is_asked_for(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = config.parent / "train.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -J x\n#SBATCH --array=0-3\nsrun x\n")
+    config.write_text("chains: {a: {batch: train.sh}}\n")
+    assert run("check", config) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"{script}:3: chains.a: --array=0-3 runs 4 tasks side by side, and a chain is one job")
+    assert run("check", config, "--json") == 2
+    capsys.readouterr()
+    for right in ("['--array=0-3%1']", "['--array={task}'], each: {matrix: {task: [0, 1]}}"):
+        config.write_text(f"chains: {{a: {{batch: train.sh, sbatch: {right}}}}}\n")
+        assert run("check", config) == 0, capsys.readouterr().err
+
+
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "--schema") == 0
     assert "defaults" in json.loads(capsys.readouterr().out)["properties"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainwatch.slurm.jobids import ShownId, compress_tasks, expand_tasks, parse_job_id
+from chainwatch.slurm.jobids import ShownId, compress_tasks, expand_tasks, parse_job_id, side_by_side
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,24 @@ def test_a_list_of_tasks_that_slurm_cut_is_known_to_be_cut(text: str) -> None:
 )
 def test_a_pending_rest_counts_as_many_tasks_as_it_lists(text: str, tasks: tuple[int, ...]) -> None:
     assert expand_tasks(text) == tasks
+
+
+@pytest.mark.parametrize(
+    ("array", "many"),
+    [
+        ("0-7", 8),
+        ("0-7%1", 1),
+        ("0-7%01", 1),
+        ("0-7%4", 4),
+        ("0-1%9", 2),
+        ("5", 1),
+        ("[3-5%1]", 1),
+        ("1,3", 2),
+        ("", 0),
+    ],
+)
+def test_an_array_tells_how_many_of_its_tasks_run_side_by_side(array: str, many: int) -> None:
+    assert side_by_side(array) == many
 
 
 @given(st.sets(st.integers(0, 3000), min_size=1, max_size=60))

@@ -15,6 +15,7 @@ from chainwatch.store.records import ChainRecord, Origin
 from chainwatch.supervisor.arrays import array_of, unwatched
 from chainwatch.supervisor.sight import Known, assign, missed
 from tests.supervisor.jobs import NOW, queued, recorded
+from tests.supervisor.play import Play
 
 VERDICT = Verdict(Outcome.FAILED, Cause.UNKNOWN, Retry.YES, 0.5, "it ended")
 
@@ -87,3 +88,14 @@ def test_accounting_is_asked_only_where_a_task_may_have_been_missed() -> None:
     assert unwatched(chain(ChainState.PENDING, array={"id": 12, "task": "1"}), [], []) == since
     assert unwatched(chain(ChainState.STOPPED, array={"id": 12, "task": "1"}), [], []) == []
     assert unwatched(chain(), [], []) == [], "no array at all"
+
+
+def test_an_array_whose_tasks_run_side_by_side_is_not_submitted_as_one_chain(play: Play) -> None:
+    """The kind: two jobs of one chain at a time, here by one sbatch."""
+    play.chain("wide", sbatch=["--job-name=wide", "--array=0-3"])
+    play.chain("lane", sbatch=["--job-name=lane", "--array=0-3%1"])
+    play.submit("wide", "lane")
+    assert len(play.live("lane")) >= 1
+    assert not play.live("wide")
+    assert play.state("wide") is ChainState.STOPPED
+    assert "--array=0-3 runs 4 tasks side by side" in play.record("wide").sentence

@@ -23,6 +23,8 @@ from chainwatch.supervisor.rules import RULES
         ("logs: {signatures: missing.yaml}", "logs.signatures: cannot be used: "),
         ("sbatch: [--wait]", "sbatch: --wait does not belong here"),
         ("recovery: {fallback_sbatch: ['--wrap=true']}", "recovery.fallback_sbatch: --wrap=true does not belong here"),
+        ("sbatch: [-a, 0-7]", "sbatch: --array=0-7 runs 8 tasks side by side"),
+        ("recovery: {sbatch: --array=0-7%2}", "recovery.sbatch: --array=0-7%2 runs 2 tasks side by side"),
         ("alerts: [ops]", "alerts: no alert channel is called 'ops'; none is configured"),
     ],
 )  # fmt: skip

@@ -9,16 +9,19 @@ from typing import Annotated
 
 import typer
 
-from chainwatch.actions import kept
+from chainwatch.actions import beforehand, kept
 from chainwatch.actions import options as words
 from chainwatch.cli import common
 from chainwatch.cli.attended import warn_unattended
-from chainwatch.cli.registering import chain_of, first_words, job_id_of, new_chain, safe_name
-from chainwatch.config.models import Config, Slurm
+from chainwatch.cli.registering import chain_of, first_words, job_id_of, new_chain, one_chain_a_task, safe_name
+from chainwatch.config.models import Chain, Config, Slurm
 from chainwatch.model.job import Job
+from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.backend import Backend, NoInformation
+from chainwatch.slurm.jobids import expand_tasks, side_by_side
 from chainwatch.store import Store
-from chainwatch.store.records import Origin
+from chainwatch.store.records import ChainRecord, Origin
+from chainwatch.supervisor.arrays import array_of
 from chainwatch.supervisor.clusters import backends
 
 
@@ -54,19 +57,52 @@ def adopt(
         except ValueError as e:
             common.fail(f"job {job.shown_id} cannot become a chain: {first_words(e)}")
         record = new_chain(store, safe_name(name or job.name), chain, clusters, Origin.ADOPTED, name)
-        expected = {"job_id": job.job_id, "since": common.now().isoformat(), "token": "", "resume": None}
-        record = store.update_chain(record.name, facts={**record.facts, "expected": expected})
-        warn_unattended(store, where, record.name)
-    on = f"chainwatch mode {record.name} act"
+        names = _met(store, backend, record, job)
+        warn_unattended(store, where, names[0])
+    on = f"chainwatch mode {names[0]} act"
     if json:
-        common.print_json({"chain": record.name, "job_id": job.job_id, "mode": "observe", "switch_on": on})
+        more = {"chains": names} if names != [record.name] else {}
+        common.print_json({"chain": names[0], **more, "job_id": job.job_id, "mode": "observe", "switch_on": on})
         return
-    typer.echo(f"job {job.shown_id} is the chain {record.name} now, in mode observe: {path}")
+    if len(names) > 1:
+        typer.echo(
+            f"the tasks of array {job.array_job_id} run side by side, so that each that lives is a chain now, in mode "
+            f"observe: {', '.join(names)}: {path}"
+        )
+    else:
+        typer.echo(f"job {job.shown_id} is the chain {names[0]} now, in mode observe: {path}")
     if checkpoints is None:
         typer.echo(
             "its checkpoints are not known: give --checkpoints DIR so that damaged ones are told from intact ones"
         )
     typer.echo(f"switch it on with: {on}")
+
+
+def _met(store: Store, backend: Backend, record: ChainRecord, job: Job) -> list[str]:
+    """What the daemon meets the job by: its id, or that of its array. The names of the chains: an array whose tasks run
+    side by side is one chain a task, as far as they live."""
+    if job.array_job_id is not None and not _one_lane(record, job):
+        listed = [j for j in backend.queue(job.user or None) if j.array_job_id == job.array_job_id]
+        live = {t for j in listed if not j.state.terminal for t in expand_tasks(j.array_task or "")}
+        tasks = sorted(live) or expand_tasks(job.array_task or "")
+        return one_chain_a_task(store, record, tasks, job.array_job_id)
+    expected = {"job_id": job.job_id, "since": common.now().isoformat(), "token": "", "resume": None}
+    facts = {**record.facts, "expected": expected}
+    if job.array_job_id is not None:
+        facts["array"] = {"id": job.array_job_id, "task": None}
+    return [store.update_chain(record.name, facts=facts).name]
+
+
+def _one_lane(record: ChainRecord, job: Job) -> bool:
+    """The tasks of its array come one after another. The controller tells the limit while tasks wait; the options do
+    later."""
+    settings = Chain.stored(record.settings)
+    try:
+        text = text_of(settings.batch)
+    except OSError:
+        text = ""
+    array = beforehand.submitted_with(settings, text, "array")
+    return job.array_limit == 1 or (array is not None and side_by_side(array) == 1)
 
 
 def _owner(store: Store, job: Job) -> str | None:
@@ -75,7 +111,8 @@ def _owner(store: Store, job: Job) -> str | None:
     if known is not None:
         return known[0]
     ids = {job.job_id, job.array_job_id} - {None}
-    return next((c.name for c in store.chains() if c.cluster == job.cluster and job_id_of(c) in ids), None)
+    mine = [c for c in store.chains() if c.cluster == job.cluster]
+    return next((c.name for c in mine if job_id_of(c) in ids or array_of(c, ())[0] in ids), None)
 
 
 def _with_submit_line(backend: Backend, job: Job) -> Job:

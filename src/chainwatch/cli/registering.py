@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -79,6 +79,18 @@ def new_chain(
             record = replace(record, name=f"{name[:90]}-{number}")
         else:
             return record
+
+
+def one_chain_a_task(store: Store, record: ChainRecord, tasks: Iterable[int], job_id: int) -> list[str]:
+    """An array whose tasks are independent runs: one chain for each, in place of the one that was registered."""
+    facts = {k: v for k, v in record.facts.items() if k not in {"array", "expected"}}
+    store.forget_chain(record.name)
+    names = []
+    for task in tasks:
+        own = replace(record, name=f"{record.name}.{task}", facts={**facts, "array": {"id": job_id, "task": str(task)}})
+        store.add_chain(own)
+        names.append(own.name)
+    return names
 
 
 def safe_name(name: str) -> str:

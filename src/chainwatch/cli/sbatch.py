@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -15,12 +14,11 @@ from chainwatch.actions import options as words
 from chainwatch.cli import common
 from chainwatch.cli.attended import warn_unattended
 from chainwatch.cli.first import submit_first
-from chainwatch.cli.registering import chain_of, first_words, job_id_of, new_chain, safe_name
+from chainwatch.cli.registering import chain_of, first_words, job_id_of, new_chain, one_chain_a_task, safe_name
 from chainwatch.config.models import Config
 from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.jobids import expand_tasks
-from chainwatch.store import Store
-from chainwatch.store.records import ChainRecord, IntentStatus, Origin
+from chainwatch.store.records import IntentStatus, Origin
 from chainwatch.supervisor.clusters import backends
 
 _OWN = re.compile(r"#CHAINWATCH\s+(.*)")
@@ -62,7 +60,6 @@ def sbatch(context: typer.Context) -> None:
     with common.opened(where, create=True) as store:
         clusters = backends(Config(state=where), store)
         record = new_chain(store, safe_name(name or called), chain, clusters, Origin.SBATCH, own.get("cw-name"))
-        one_chain = array is None or array.endswith("%1")
         if array is not None:
             record = store.update_chain(record.name, facts={**record.facts, "array": {"id": None, "task": None}})
         record = submit_first(store, where, record, clusters)
@@ -79,8 +76,8 @@ def sbatch(context: typer.Context) -> None:
                 store.forget_chain(record.name)
             typer.echo(f"sbatch: error: {sentence}", err=True)
             raise typer.Exit(1)
-        if array is not None and not one_chain:
-            _one_chain_a_task(store, record, array, job_id)
+        if array is not None and not array.endswith("%1"):
+            one_chain_a_task(store, record, expand_tasks(array), job_id)
         warn_unattended(store, where, record.name)
     typer.echo(str(job_id) if parsable else f"Submitted batch job {job_id}")
 
@@ -115,12 +112,3 @@ def _own_lines(text: str) -> list[words.Option]:
         if match:
             found += words.parse(shlex.split(match[1], comments=True)).options
     return found
-
-
-def _one_chain_a_task(store: Store, record: ChainRecord, array: str, job_id: int) -> None:
-    """An array whose tasks are independent runs: one chain for each, in place of the one that was submitted."""
-    facts = {k: v for k, v in record.facts.items() if k not in {"array", "expected"}}
-    store.forget_chain(record.name)
-    for task in expand_tasks(array):
-        own = replace(record, name=f"{record.name}.{task}", facts={**facts, "array": {"id": job_id, "task": str(task)}})
-        store.add_chain(own)

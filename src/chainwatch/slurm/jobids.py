@@ -74,6 +74,12 @@ def expand_tasks(text: str) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
+def side_by_side(array: str) -> int:
+    """How many tasks of `--array=array` may run at once; 1: they come one after another, or there is just one."""
+    tasks, limit = len(expand_tasks(array)), _number(array.strip().rstrip("]").partition("%")[2])
+    return min(tasks, limit) if limit else tasks
+
+
 def compress_tasks(tasks: Iterable[int], limit: int | None = None) -> str:
     """`[3-9%2]` of these task numbers; a single one without a limit stands alone, `4`."""
     numbers = sorted(set(tasks))

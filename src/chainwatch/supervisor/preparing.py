@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chainwatch.actions import compose, kept, resume_file
+from chainwatch.actions import beforehand, compose, kept, resume_file
 from chainwatch.actions.image import container_image
 from chainwatch.actions.tag import Tag, new_token, short_instance
 from chainwatch.config.models import Chain
@@ -65,7 +65,12 @@ def prepare(
         )
     tag = Tag(short_instance(house.store.instance), record.name, new_token())
     array = record.facts.get("array")
+    task = array.get("task") if isinstance(array, Mapping) else None
     shown = text.decode(errors="replace")
+    split = record.origin is Origin.SBATCH and last is None  # `chainwatch sbatch` makes a chain of each task
+    why = beforehand.parallel(beforehand.submitted_with(settings, shown, "array", decision.extra))
+    if why and task is None and not split:
+        return Stop(why, f"mend it, then `chainwatch {again(last)} {record.name}`.")
     order = compose.Order(
         tag=tag,
         script=script,
@@ -81,7 +86,7 @@ def prepare(
         singleton=record.origin is Origin.CONFIG and compose.alone_by_name(settings, shown, record.name),
         first=last is None or last.job.start is None,
         umask=int(record.facts.get("umask", 0o022)),
-        array_task=str(array["task"]) if isinstance(array, Mapping) and array.get("task") is not None else None,
+        array_task=None if task is None else str(task),
         state=str(house.state),
         job_name=os.path.basename(str(settings.batch)) if script != str(settings.batch) else None,
     )

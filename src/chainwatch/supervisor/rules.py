@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from chainwatch.actions import beforehand, options
 from chainwatch.checkpoints.formats import FORMATS
 from chainwatch.checkpoints.formats.custom import Rule as CustomRule
 from chainwatch.config import Chain, Config, Rule
@@ -74,15 +75,21 @@ def _signatures(path: Path) -> str:
 
 
 def _options(chain: Chain) -> Found:
-    for where, options in (
+    for where, given in (
         (("sbatch",), chain.sbatch),
         (("recovery", "sbatch"), chain.recovery.sbatch),
         (("recovery", "fallback_sbatch"), chain.recovery.fallback_sbatch),
     ):
-        for option in options:
+        for option in given:
             why = _NEVER.get(option.split("=")[0])
             if why:
                 yield where, f"{option} does not belong here: {why}"
+        try:
+            array = options.last(options.parse(given).options, "array")
+        except ValueError:
+            continue
+        if why := beforehand.parallel(array):
+            yield where, why
 
 
 def _channels(chain: Chain, config: Config) -> Found:
