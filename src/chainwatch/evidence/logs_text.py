@@ -12,6 +12,7 @@ _RANK = re.compile(
     rb"\s?(?:"
     rb"\[(?:rank|Rank|default|worker|trainer|proc)[ :]?(?P<rank>\d{1,6})\]:? ?"  # torch, elastic --tee
     rb"|\[\d+,(?P<mpi>\d{1,6})\]<(?:stdout|stderr|stddiag)>: ?"  # mpirun --tag-output
+    rb"|\[[A-Za-z][\w.-]{0,62}:\d{1,3}\]: ?"  # node and local rank
     rb"|(?P<task>\d{1,6}): "  # srun --label
     rb"|\[?(?:stderr|stdout)\]?: ?"  # launchers that collect their children's output
     rb"|\((?:[\w.:-]+ )?pid=\d+(?:, ip=[\d.a-fA-F:]+)?\) ?"  # ray
