@@ -179,7 +179,9 @@ def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> 
     }.get(end.cause, _OVERRULES_CANCEL if end.cause in _SLURM_CAUSES else end.weight)
     if root is not None and root.cause not in _SLURM_CAUSES and root.cause is not end.cause:
         hung = root.cause is Cause.HANG and end.cause in _SLURM_CAUSES and root.specificity >= 40
-        if (root.specificity >= limit or hung) and not root.effect and _before_notice(root, evidence):
+        telling = end.cause is Cause.TIME_LIMIT and root.specificity >= _FAILS_A_CLEAN_EXIT
+        died = telling and _is_the_last_word(root, evidence)
+        if (root.specificity >= limit or hung or died) and not root.effect and _before_notice(root, evidence):
             ruled = RuledOut(
                 end.cause, f"{end.words}, but the program had failed before: only its remains were stopped"
             )
