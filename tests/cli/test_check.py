@@ -94,6 +94,16 @@ def test_an_array_whose_tasks_run_side_by_side_is_no_chain_wherever_it_is_asked_
         assert run("check", config) == 0, capsys.readouterr().err
 
 
+def test_a_directory_of_logs_that_is_not_there_is_a_warning(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (config.parent / "train.sh").write_text("#!/bin/sh\n#SBATCH -o logs/%j.out\n")
+    config.write_text("chains: {a: {batch: train.sh}}\n")
+    assert run("check", config) == 0
+    assert f"mkdir -p {config.parent}/logs" in capsys.readouterr().err
+    (config.parent / "logs").mkdir()
+    assert run("check", config) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "--schema") == 0
     assert "defaults" in json.loads(capsys.readouterr().out)["properties"]

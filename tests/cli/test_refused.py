@@ -38,6 +38,21 @@ def test_a_refusal_is_said_once_with_the_advice_that_works(tmp_path: Path) -> No
     assert done.stderr.count("refused") == 1
 
 
+def test_a_directory_of_logs_that_is_not_there_is_said_before_the_job_dies_of_it(tmp_path: Path) -> None:
+    (tmp_path / "toy.sbatch").write_text("#!/bin/sh\n#SBATCH -o logs/%j.out\ntrue\n")
+    (tmp_path / "c.yaml").write_text("chains: {x: {batch: toy.sbatch}}\n")
+    for words in (["sbatch", "toy.sbatch"], ["submit", "x", "-c", "c.yaml"], ["sbatch", "-D", "sub", "toy.sbatch"]):
+        where = tmp_path / ("sub/logs" if "-D" in words else "logs")
+        assert run(tmp_path, *words).stderr.startswith(
+            f"chainwatch: {where}, where the job's output goes, is not there"
+        )
+    done = run(tmp_path, "lint", "toy.sbatch")
+    assert (done.returncode, f"mkdir -p {tmp_path}/logs" in done.stdout) == (1, True)
+    (tmp_path / "logs").mkdir()
+    assert "is not there" not in run(tmp_path, "sbatch", "toy.sbatch").stderr
+    assert run(tmp_path, "lint", "toy.sbatch").returncode == 0
+
+
 def test_the_names_of_the_configuration_are_said(tmp_path: Path) -> None:
     (tmp_path / "toy.sbatch").write_text("#!/bin/sh\n#SBATCH -J toy\ntrue\n")
     done = run(tmp_path, "init", "toy.sbatch", "-o", "c.yaml")

@@ -83,6 +83,8 @@ TABLE = [
     ("RaisedSignal in the reason",
      a_job(S.FAILED, "0:12", reason="RaisedSignal:12(User_defined_signal_2)"), Outcome.FAILED, Cause.TIME_LIMIT, Retry.YES),
     ("the output directory is missing", a_job(S.FAILED, "0:53", reason="JobLaunchFailure"), Outcome.FAILED, Cause.USER_CONFIG, Retry.NO),
+    ("the output directory is missing, as told by the reason",
+     a_job(S.FAILED, "", reason="RaisedSignal:53(Real-time_signal_19)"), Outcome.FAILED, Cause.USER_CONFIG, Retry.NO),
     ("command not found", a_job(S.FAILED, "127:0"), Outcome.FAILED, Cause.ENVIRONMENT, Retry.NO),
     ("impossible request", a_job(S.FAILED, "1:0", reason="BadConstraints"), Outcome.FAILED, Cause.USER_CONFIG, Retry.NO),
     ("prolog", a_job(S.FAILED, "1:0", reason="Prolog"), Outcome.NODE_FAILED, Cause.HARDWARE_NODE, Retry.YES_EXCLUDE_NODE),
@@ -268,3 +270,15 @@ def test_unreadable_logs_weaken_the_verdict_and_say_so() -> None:
     logs = LogEvidence(("log",), readable=False, problem="log: Stale file handle")
     verdict = diagnose(Evidence(a_job(S.FAILED, "1:0"), frozenset({Source.ACCOUNTING}), logs))
     assert "Stale file handle" in " ".join(verdict.weaker)
+
+
+def test_a_directory_of_logs_that_is_not_there_is_named_with_the_command_that_makes_it() -> None:
+    logs = LogEvidence(("/r/logs/7.out",), readable=False, problem="no such file", no_directory=("/r/logs",))
+    verdict = diagnose(Evidence(a_job(S.FAILED, "0:53"), logs=logs))
+    assert "/r/logs does not exist" in verdict.sentence
+    assert verdict.advice == "Make the directory of its log: mkdir -p /r/logs"
+    vague = diagnose(Evidence(a_job(S.FAILED, "1:0"), logs=logs))
+    assert vague.advice == verdict.advice
+    assert "/r/logs does not exist" in vague.weaker[0]
+    killed = diagnose(Evidence(a_job(S.TIMEOUT), logs=logs))
+    assert "mkdir" not in killed.advice, "the cause is known"

@@ -262,3 +262,9 @@ def test_no_bytes_of_a_log_make_the_reader_fail(content: bytes, since: bool) -> 
         path.write_bytes(content * 3 + b"\r\n\x1b[31mError: \xff\n" + content)
         logs = read(path, since=datetime(2026, 1, 1, tzinfo=UTC) if since else None, nodes=("n1",))
     assert logs.readable
+
+
+def test_a_log_whose_directory_is_not_there_says_so_and_one_that_is_only_missing_does_not(tmp_path: Path) -> None:
+    logs = read_logs([LogFile(str(tmp_path / "a.out")), LogFile(str(tmp_path / "none" / "a.err"))])
+    assert not logs.readable
+    assert logs.no_directory == (str(tmp_path / "none"),)

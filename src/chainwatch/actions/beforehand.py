@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import shlex
+from collections.abc import Callable, Sequence
 
 from chainwatch.actions import options
 from chainwatch.config.models import Chain
+from chainwatch.model.plain_file import may_exist
 from chainwatch.slurm.jobids import side_by_side
+from chainwatch.slurm.paths import directory_of
 
 
 def submitted_with(settings: Chain, script_text: str, name: str, extra: Sequence[str] = ()) -> str | None:
@@ -30,3 +34,37 @@ def parallel(array: str | None) -> str:
         f"--array={array} runs {many} tasks side by side, and a chain is one job at a time: add %1, and its tasks are the "
         "chain's attempts; or make each task a chain (`each: {matrix: {task: [0, 1]}}` with `sbatch: --array={task}`)"
     )
+
+
+def missing_log_directories(
+    settings: Chain, script_text: str, directory: str, there: Callable[[str], bool] = may_exist
+) -> tuple[str, ...]:
+    """Directories that `--output` and `--error` name and that are not there. `directory`: where sbatch is called.
+
+    What lies under a top directory that this machine does not have (a node's own disk) is not judged.
+    """
+    base = os.path.join(directory, submitted_with(settings, script_text, "chdir") or "")
+    name = submitted_with(settings, script_text, "job-name") or os.path.basename(str(settings.batch))
+    missing: list[str] = []
+    for option in ("output", "error"):
+        where = directory_of(submitted_with(settings, script_text, option) or "", name)
+        path = os.path.normpath(os.path.join(base, where))
+        top = "/".join(path.split("/")[:2])
+        if where and there(top) and not there(path):
+            missing.append(path)
+    return tuple(dict.fromkeys(missing))
+
+
+def without_logs(missing: Sequence[str]) -> str:
+    """What a missing directory of logs means, for people."""
+    these = " and ".join(missing)
+    verb = "is" if len(missing) == 1 else "are"
+    return (
+        f"{these}, where the job's output goes, {verb} not there: older Slurm (22.05) ends such a job without a word, newer "
+        f"ones make it: {make(missing)}"
+    )
+
+
+def make(missing: Sequence[str]) -> str:
+    """The command that makes these directories."""
+    return shlex.join(["mkdir", "-p", *missing])

@@ -70,4 +70,6 @@ def _scripts(config: Config) -> tuple[list[Problem], list[str]]:
             continue
         if why := beforehand.parallel(beforehand.submitted_with(chain, text, "array")):
             problems.append(Problem(str(chain.batch), read(text).option_lines.get("array"), f"chains.{name}", why))
+        if missing := beforehand.missing_log_directories(chain, text, str(chain.directory)):
+            warnings.append(f"{name}: {beforehand.without_logs(missing)}")
     return problems, warnings

@@ -8,13 +8,17 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import typer
+
+from chainwatch.actions import beforehand
 from chainwatch.actions.audit import Audit
-from chainwatch.config.models import Config
+from chainwatch.config.models import Chain, Config
 from chainwatch.config.site import load_site, pause_reason
 from chainwatch.evidence.follow import Following
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.clock import SystemClock
 from chainwatch.model.job import Job
+from chainwatch.model.plain_file import text_of
 from chainwatch.model.verdict import Progress
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
@@ -78,7 +82,18 @@ def submit_first(store: Store, state: Path, record: ChainRecord, backends: Mappi
     now = house.clock.now()
     settings = house.settings(record)
     place = Place(record.name, settings, acting.directory(record, settings))
+    _warn_of_logs(settings, place.directory)
     return acting.decide_and_act(record, settings, place, of(house, record, now), (), now)
+
+
+def _warn_of_logs(settings: Chain, directory: str) -> None:
+    """One line on stderr where the job's output will have no place."""
+    try:
+        text = text_of(settings.batch)
+    except OSError:
+        return  # what is wrong with the script is said when it is submitted
+    if missing := beforehand.missing_log_directories(settings, text, directory):
+        typer.echo(f"chainwatch: {beforehand.without_logs(missing)}", err=True)
 
 
 def captured_umask() -> int:

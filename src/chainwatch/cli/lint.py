@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import os
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from chainwatch.actions import beforehand
 from chainwatch.alerts.text import clean
 from chainwatch.cli import common
+from chainwatch.config import Chain
 from chainwatch.doctor.finding import Level
 from chainwatch.doctor.lint import Site
 from chainwatch.doctor.lint import lint as findings_of
@@ -37,7 +40,10 @@ def lint(
     except OSError as error:
         typer.echo(f"cannot read {script}: {error.strerror}", err=True)
         raise typer.Exit(2) from None
-    found = findings_of(text, _site(chain, state))
+    site = _site(chain, state)
+    settings = Chain(batch=script.absolute())
+    missing = beforehand.missing_log_directories(settings, text, os.getcwd())
+    found = findings_of(text, replace(site, missing_log_directories=missing))
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
     elif not found:

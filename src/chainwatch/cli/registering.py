@@ -15,6 +15,7 @@ from chainwatch.cli import common
 from chainwatch.cli.first import captured_environment, captured_umask
 from chainwatch.config.models import Chain
 from chainwatch.config.values import expand_path
+from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import ChainExists, Store
 from chainwatch.store.records import ChainRecord, Origin
@@ -27,8 +28,12 @@ def chain_of(
     unknown = set(own) - {"cw-name", "cw-checkpoints", "cw-done-step", "cw-done-mark", "cw-mode", "cw-hand-over"}
     if unknown:
         raise ValueError(f"--{min(unknown)} is not known")
-    base = directory or words.last(words.parse(list(option_words)).options, "chdir") or os.getcwd()
-    base = os.path.abspath(base)
+    given = words.parse(list(option_words)).options
+    chdir = words.last(given, "chdir")
+    base = os.path.abspath(directory or chdir or os.getcwd())
+    if chdir is not None or (directory is not None and _changes_directory(script)):
+        # sbatch is called in `base`: a relative directory would be taken from there once more
+        option_words = (*words.without(given, "chdir"), f"--chdir={base}")
     settings: dict[str, Any] = {
         "batch": script,
         "args": list(args),
@@ -49,6 +54,13 @@ def chain_of(
     if rules:
         settings["done"] = rules
     return Chain.stored(settings)
+
+
+def _changes_directory(script: str) -> bool:
+    try:
+        return words.last(words.script_options(text_of(script)), "chdir") is not None
+    except OSError:
+        return False
 
 
 def new_chain(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, replace
 
 from chainwatch.model.job import ExitCode, Job, JobState, Step
@@ -76,7 +77,7 @@ def read_slurm(evidence: Evidence) -> SlurmEnd:
     if job.state is JobState.COMPLETED:
         return _completed(job)
     if job.state is JobState.FAILED:
-        return _failed(job)
+        return _failed(job, evidence.logs.no_directory)
     return SlurmEnd(Outcome.UNKNOWN, _state_words(job))
 
 
@@ -224,20 +225,22 @@ def _completed(job: Job) -> SlurmEnd:
     )
 
 
-def _failed(job: Job) -> SlurmEnd:
+def _failed(job: Job, no_directory: tuple[str, ...]) -> SlurmEnd:
     reason = job.reason.replace("_", " ")
     words = _state_words(job)
     code = job.exit or ExitCode(1)
     signal = _signal(job)
     lowered = reason.lower()
-    if code.code == 0 and code.signal == 53:
+    if (code.code == 0 and code.signal == 53) or "raisedsignal:53(" in lowered:
+        where = f": {' and '.join(no_directory)} does not exist" if no_directory else ""
         return SlurmEnd(
             Outcome.FAILED,
-            "Slurm could not open its output file",
+            f"Slurm could not open its output file{where}",
             Cause.USER_CONFIG,
             80,
             Retry.NO,
-            advice="The directory of --output or --error does not exist or cannot be written. Create it.",
+            advice=make_directories(no_directory)
+            or "The directory of --output or --error does not exist or cannot be written. Create it.",
         )
     if "prolog" in lowered or "epilog" in lowered:
         return SlurmEnd(Outcome.NODE_FAILED, f"{words}: {reason}", Cause.HARDWARE_NODE, 88, culprits=_only(job))
@@ -260,6 +263,11 @@ def _failed(job: Job) -> SlurmEnd:
     cause, weight = _of_signal(signal)
     named = f"{words} ({_SIGNALS[signal]})" if signal in _SIGNALS else words
     return SlurmEnd(Outcome.FAILED, named, cause, weight)
+
+
+def make_directories(missing: tuple[str, ...]) -> str:
+    """What to do about directories of logs that are not there; empty where none is missing."""
+    return f"Make the directory of its log: {shlex.join(['mkdir', '-p', *missing])}" if missing else ""
 
 
 def _of_signal(signal: int | None) -> tuple[Cause | None, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from chainwatch.diagnosis.causes import CAUSES
 from chainwatch.diagnosis.culprits import culprit_nodes
 from chainwatch.diagnosis.fingerprint import fingerprint
-from chainwatch.diagnosis.slurm_end import SlurmEnd
+from chainwatch.diagnosis.slurm_end import SlurmEnd, make_directories
 from chainwatch.model.job import JobState, Source
 from chainwatch.model.verdict import Cause, Evidence, Finding, Line, Outcome, Retry, RuledOut, Verdict
 
@@ -38,6 +38,8 @@ def in_words(evidence: Evidence, end: SlurmEnd, reading: Reading) -> Verdict:
     if own is not None and own.signature == "oom/gpu-driver" and own.startup and evidence.logs.step is None:
         retry = Retry.YES
     advice = reading.advice or (own.advice if own else "") or words.advice
+    if reading.cause is Cause.UNKNOWN and not evidence.logs.readable:
+        advice = make_directories(evidence.logs.no_directory) or advice
     return Verdict(
         outcome=reading.outcome,
         cause=reading.cause,
@@ -122,7 +124,8 @@ def _weaker(evidence: Evidence, reading: Reading) -> tuple[str, ...]:
     logs = evidence.logs
     missing: list[str] = []
     if not logs.readable:
-        missing.append(f"no log could be read ({logs.problem}), so only Slurm's facts count")
+        gone = f"; {' and '.join(logs.no_directory)} does not exist" if logs.no_directory else ""
+        missing.append(f"no log could be read ({logs.problem}{gone}), so only Slurm's facts count")
     elif logs.problem:
         missing.append(f"some logs could not be read: {logs.problem}")
     if logs.unread and reading.confidence < 0.6:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,6 +34,8 @@ class Site:
     """How long one save takes, as measured."""
     save_every: timedelta | None = None
     """Time between two saves, as measured."""
+    missing_log_directories: tuple[str, ...] = ()
+    """Directories that --output or --error name and that are not there."""
 
 
 def lint(text: str, site: Site | None = None) -> list[Finding]:
@@ -147,6 +150,19 @@ def open_mode(script: Script, site: Site) -> Iterator[Finding]:
         "A requeue keeps the job id, so the next attempt truncates the log that says why the last one died.",
         "Add #SBATCH --open-mode=append, or --no-requeue.",
     )
+
+
+def log_directory(script: Script, site: Site) -> Iterator[Finding]:
+    """slurmstepd of 22.05 gives up where it cannot open the job's output (FAILED 0:53); 24.11 makes the directory."""
+    for path in site.missing_log_directories:
+        yield Finding(
+            "log_directory",
+            Level.PROBLEM,
+            f"{path}, where the job's output goes, is not there",
+            "Older Slurm (22.05) ends such a job at its start, without a word of output anywhere.",
+            f"Make it before you submit: mkdir -p {shlex.quote(path)}",
+            script.option_lines.get("output", script.option_lines.get("error")),
+        )
 
 
 def bad_exit(script: Script, site: Site) -> Iterator[Finding]:
@@ -345,6 +361,7 @@ RULES: tuple[Callable[[Script, Site], Iterator[Finding]], ...] = (
     trap_waits,
     no_step,
     open_mode,
+    log_directory,
     bad_exit,
     buffered,
     resubmits,

@@ -7,6 +7,7 @@ nothing found so far explains the end; every line that may carry a signature is 
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from chainwatch.evidence.logs_file import LogReader, Unreadable, Window
 from chainwatch.evidence.logs_text import CleanLine, aware, clean, is_warning, stamp
 from chainwatch.evidence.logs_traceback import traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
+from chainwatch.model.plain_file import may_exist
 from chainwatch.model.verdict import Cause, Finding, Line, LogEvidence
 from chainwatch.signatures import Hit, Matcher, Signature, builtin_matcher
 
@@ -102,6 +104,7 @@ def read_logs(
     matcher = matcher or builtin_matcher()
     progress = progress or ProgressReader()
     problems: list[str] = []
+    no_directory: list[str] = []
     found: list[_Found] = []
     for number, file in enumerate(files):
         scan = _Scan(number, file, matcher, progress, since, frozenset(nodes), limits)
@@ -109,6 +112,9 @@ def read_logs(
             found.append(scan.run())
         except Unreadable as error:
             problems.append(str(error))
+            folder = os.path.dirname(file.path)
+            if folder and not may_exist(folder):
+                no_directory.append(folder)
     findings = sorted(
         (finding for result in found for group in result.findings.values() for finding in _capped(group)),
         key=lambda finding: finding.order,
@@ -119,6 +125,7 @@ def read_logs(
         files=tuple(file.path for file in files),
         readable=bool(found),
         problem="; ".join(problems) if files else "no log file is known",
+        no_directory=tuple(dict.fromkeys(no_directory)),
         findings=tuple(findings),
         tail=max((result.tail for result in found), key=len, default=()),
         bytes_read=sum(result.bytes_read for result in found),

@@ -27,6 +27,17 @@ def open_plain(path: str | os.PathLike[str]) -> int:
     raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
 
 
+def may_exist(path: str | os.PathLike[str]) -> bool:
+    """False: it is surely not there. A folder on the way that may not be looked into is no proof of that."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def read_plain(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     """The bytes of a regular file. Raises OSError, also where it is no such file or holds more than `most` bytes."""
     with os.fdopen(open_plain(path), "rb") as file:

@@ -120,6 +120,8 @@ class LogEvidence:
     readable: bool = True
     problem: str = ""
     """Why a log could not be read (missing, permission, storage hangs), for people."""
+    no_directory: tuple[str, ...] = ()
+    """Directories of logs that are not there, so that Slurm may have had no place for the output."""
     findings: tuple[Finding, ...] = ()
     tail: tuple[Line, ...] = ()
     """Last lines, for people and alerts."""

@@ -69,6 +69,20 @@ def expand_to_glob(pattern: str, job: Job) -> str:
     return whole if whole.startswith("/") or not job.directory else f"{glob.escape(job.directory.rstrip('/'))}/{whole}"
 
 
+def directory_of(pattern: str, job_name: str) -> str:
+    """The directory of the files that a pattern names, as far as it is known before the job is: up to a part that holds
+    the node, the task or the user. `%j` stays, since no such directory can be there beforehand; empty: the job's own."""
+    if "\\" in pattern:
+        return os.path.dirname(re.sub(r"\\(\\?)", r"\1", pattern))
+    known: list[str] = []
+    for part in pattern.split("/")[:-1]:
+        letters = {found["letter"] for found in _LETTER.finditer(part)}
+        if letters - set("jJAx%"):
+            break
+        known.append(part.replace("%x", job_name).replace("%%", "%"))
+    return "/".join(known) or ("/" if pattern.startswith("/") else "")
+
+
 def _values(job: Job) -> dict[str, str]:
     task = job.array_task if job.array_task and job.array_task.isdigit() else str(NO_ARRAY_TASK)
     return {
