@@ -18,6 +18,8 @@ _RANK = re.compile(
     rb"|\((?:[\w.:-]+ )?pid=\d+(?:, ip=[\d.a-fA-F:]+)?\) ?"  # ray
     rb")"
 )
+_COLLECTED = re.compile(rb"\d{4}-\d\d-\d\d[ T][\d:.,]{8,15} - [\w.]{1,60} - [A-Z]{4,8} - (?=\[rank\d)")
+"""A launcher that logs what its children print, with a time of its own."""
 _NODE = re.compile(rb"([A-Za-z0-9][\w.-]{0,62}): ")
 _STAMPS = (
     re.compile(rb"(\d{4})-(\d\d)-(\d\d)[ T_](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6})\d*)?(Z|[+-]\d\d:?\d\d)?"),
@@ -61,7 +63,8 @@ def clean(line: bytes, nodes: Collection[str] = ()) -> CleanLine:
         line = _ANSI.sub(b"", line)
     rank: int | None = None
     node: str | None = None
-    start = 0
+    collected = _COLLECTED.match(line)
+    begin = start = collected.end() if collected else 0
     for _ in range(_PREFIXES):
         found = _RANK.match(line, start)
         if found:
@@ -74,7 +77,7 @@ def clean(line: bytes, nodes: Collection[str] = ()) -> CleanLine:
             start = host.end()
             continue
         break
-    return CleanLine(line[start:], line[:start], rank, node) if start else CleanLine(line)
+    return CleanLine(line[start:], line[begin:start], rank, node) if start else CleanLine(line)
 
 
 def is_warning(text: bytes) -> bool:
