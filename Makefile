@@ -29,7 +29,7 @@ demo: for-demo venv ## a training run survives one bad night, live, on a private
 	@$(BIN)/python -m dev.demo
 
 test: for-test venv ## the whole test suite, on a real private Slurm too
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 5 --dist worksteal
 
 test-matrix: venv slurm ## the backends' contract on real Slurm 22.05, 24.11 and 26.05 (the newer ones in a chroot); writes the README's matrix
 	$(BIN)/python -m dev.matrix $(MATRIX)

@@ -12,6 +12,8 @@ import hypothesis
 import pytest
 from dev.slurm import PrivateCluster, Settings, missing_programs
 
+from tests.order import side_by_side
+
 # A run that decides whether a change is good tries the same examples as the last one; others look for new ones.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 if os.environ.get("CI"):
@@ -20,12 +22,12 @@ if os.environ.get("CI"):
 CLUSTER_FIXTURES = {"cluster", "idle_cluster"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for the cluster carries the mark `slurm`; the longest tests begin first, so that none is waited for."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whatever asks for the cluster carries the mark `slurm`; tests that wait run beside tests that compute."""
     for item in items:
         if CLUSTER_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slurm)
+    items[:] = side_by_side(items, getattr(config, "workerinput", {}).get("workercount", 1))
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,8 @@ def test_the_wheel_runs_in_a_clean_environment(tmp_path: Path) -> None:
         )
 
     assert says("--version").stdout.startswith("chainwatch ")
+    module = [home / "bin" / "python", "-m", "chainwatch", "--version"]
+    assert subprocess.run(module, env=environment, cwd=tmp_path, **run).stdout == says("--version").stdout  # type: ignore[call-overload]
     assert "diagnose" in says("--help").stdout
     assert says("check", "--schema").returncode == 0
     (tmp_path / "job.log").write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
