@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from chainwatch.cli.common import opened
+from chainwatch.model.chain import Attempt, ChainState
 from dev.cluster import PrivateCluster
 
 HERE = Path(__file__).resolve().parent
@@ -111,6 +113,17 @@ class Night:
     def attempts(self) -> list[dict[str, Any]]:
         return list(json.loads(self.chainwatch("history", CHAIN, "--json"))["attempts"])
 
+    # -- what the play waits for is read from the store, since a command starts a Python for each look
+
+    def _attempts(self) -> tuple[Attempt, ...]:
+        with opened(self.directory / "state") as store:
+            return store.attempts(CHAIN)
+
+    def _is_done(self) -> bool:
+        with opened(self.directory / "state") as store:
+            record = store.chain(CHAIN)
+            return record is not None and record.state is ChainState.DONE
+
     # -- acts
 
     def play(self) -> None:
@@ -135,10 +148,10 @@ class Night:
         self.preempt_while_saving(30)
         self.wait_attempt(4, "RUNNING")
         self.tell("the next job runs into its time limit")
-        self.until(lambda: len(self.attempts()) >= 5, 150, "the job timed out and the next one began")
+        self.until(lambda: len(self._attempts()) >= 5, 150, "the job timed out and the next one began")
         self.wait_attempt(5, "RUNNING")
         self.lose_node()
-        self.until(lambda: self.status()["state"] == "done", 180, "the chain is done")
+        self.until(self._is_done, 180, "the chain is done")
         self.tell("the run is done; chainwatch goes on watching, and submits nothing")
         time.sleep(6)
 
@@ -178,15 +191,15 @@ class Night:
         """The attempt of this number ended, and chainwatch said why."""
 
         def judged() -> bool:
-            attempts = self.attempts()
-            return len(attempts) >= number and attempts[number - 1]["cause"] is not None
+            attempts = self._attempts()
+            return len(attempts) >= number and attempts[number - 1].verdict is not None
 
         self.until(judged, 120, f"attempt {number} is judged")
 
     def wait_attempt(self, number: int, state: str) -> None:
         def there() -> bool:
-            attempts = self.attempts()
-            return len(attempts) >= number and attempts[number - 1]["state"] == state
+            attempts = self._attempts()
+            return len(attempts) >= number and attempts[number - 1].job.state == state
 
         self.until(there, 120, f"attempt {number} is {state}")
 
