@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chainwatch.diagnosis import CAUSES, diagnose
+from chainwatch.diagnosis.torn import told_apart
 from chainwatch.evidence import LogFile, read_logs
 from chainwatch.model.job import AttemptId, ExitCode, Job, JobState, Source
 from chainwatch.model.verdict import Evidence, Line, LogEvidence, Verdict
 from chainwatch.signatures import Matcher, SignatureError, builtin_matcher, builtin_signatures, user_signatures
+
+if TYPE_CHECKING:  # for --log alone neither the store nor the readers are needed
+    from chainwatch.cli.diagnose_chain import Known
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -41,26 +45,46 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="Your own signatures, beside the built-in.")
     ] = None,
     cluster: Annotated[str, typer.Option(help="Name of the cluster, where it is not this machine's own.")] = "",
+    own_state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state-directory",
+            metavar="DIR",
+            help="What chainwatch remembers of the job's chain is asked there.",
+            envvar="CHAINWATCH_STATE",
+            show_envvar=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
-    """Say why a job ended, what proves it, which node is to blame, and whether the same job again would help."""
+    """Say why a job ended, what proves it, which node is to blame, and whether the same job again would help.
+
+    Of a job that one of your chains ran, its logs, its checkpoints and what it was judged by are known. Exit codes: 0
+    diagnosed; 2 wrong use, or nothing is known of the job; 4 Slurm gave no answer.
+    """
     words = list(what or [])
+    known: Known | None = None
     try:
         matcher = _matcher(signatures)
         if log:
             evidence = _from_files([*map(str, log), *words], matcher, state, exit_code, reason, nodes)
         elif len(words) == 1:
-            evidence = _from_slurm(words[0], matcher, cluster)
+            evidence, known = _from_slurm(words[0], matcher, cluster, own_state, signatures)
         else:
             raise UsageError("give one job id, or --log with one or more files")
     except (UsageError, SignatureError) as error:
         print(f"chainwatch diagnose: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    verdict = diagnose(evidence)
+    verdict, more, rows = diagnose(evidence), {}, []
+    if known is not None:
+        from chainwatch.cli import diagnose_chain
+
+        verdict = told_apart(verdict, evidence, known.earlier)
+        more, rows = {"chain": diagnose_chain.as_dict(known, evidence)}, diagnose_chain.rows(known, evidence)
     if as_json:
-        print(json.dumps(as_dict(verdict), ensure_ascii=False, indent=2))
+        print(json.dumps({**as_dict(verdict), **more}, ensure_ascii=False, indent=2))
     else:
-        print(for_people(verdict, evidence.logs, color=sys.stdout.isatty()))
+        print(for_people(verdict, evidence.logs, color=sys.stdout.isatty(), rows=rows))
 
 
 def run(argv: Sequence[str]) -> int:
@@ -100,10 +124,11 @@ _RETRY_WORDS = {
 }
 
 
-def for_people(verdict: Verdict, logs: LogEvidence, *, color: bool = False) -> str:
-    """The verdict as a page of text. Control characters of logs are made visible, so that no log drives a terminal."""
+def for_people(verdict: Verdict, logs: LogEvidence, *, color: bool = False, rows: Sequence[str] = ()) -> str:
+    """The verdict as a page of text, with further `rows` of facts. Control characters of logs are made visible, so that no
+    log drives a terminal."""
     bold, dim, end = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if color else ("", "", "")
-    rows = [
+    page = [
         f"{bold}{_plain(verdict.sentence)}{end}",
         "",
         f"cause       {bold}{verdict.cause.value}{end} ({CAUSES[verdict.cause].name})",
@@ -112,20 +137,21 @@ def for_people(verdict: Verdict, logs: LogEvidence, *, color: bool = False) -> s
         f"retry       {_RETRY_WORDS[verdict.retry.value]}",
     ]
     if verdict.culprit_nodes:
-        rows.append(f"culprit     {', '.join(verdict.culprit_nodes)}")
-    rows.append(f"what to do  {verdict.advice}")
+        page.append(f"culprit     {', '.join(verdict.culprit_nodes)}")
+    page.append(f"what to do  {verdict.advice}")
+    page += map(_plain, rows)
     if verdict.evidence:
-        rows += ["", "proof"]
-        rows += [f"  {dim}{_where(line)}{end}  {_plain(line.text)}" for line in verdict.evidence]
+        page += ["", "proof"]
+        page += [f"  {dim}{_where(line)}{end}  {_plain(line.text)}" for line in verdict.evidence]
     if verdict.ruled_out:
-        rows += ["", "ruled out"]
-        rows += [f"  {ruled.cause.value}: {_plain(ruled.why)}" for ruled in verdict.ruled_out]
+        page += ["", "ruled out"]
+        page += [f"  {ruled.cause.value}: {_plain(ruled.why)}" for ruled in verdict.ruled_out]
     if verdict.weaker:
-        rows += ["", "not known"]
-        rows += [f"  {_plain(text)}" for text in verdict.weaker]
+        page += ["", "not known"]
+        page += [f"  {_plain(text)}" for text in verdict.weaker]
     if logs.step is not None:
-        rows += ["", f"progress    step {logs.step}{f' of {logs.total}' if logs.total else ''}"]
-    return "\n".join(rows)
+        page += ["", f"progress    step {logs.step}{f' of {logs.total}' if logs.total else ''}"]
+    return "\n".join(page)
 
 
 def _where(line: Line) -> str:
@@ -175,13 +201,27 @@ def _from_files(
     return Evidence(job=job, logs=logs)
 
 
-def _from_slurm(text: str, matcher: Matcher, cluster: str) -> Evidence:
-    from chainwatch.cli.diagnose_job import NotFound, facts_of
+def _from_slurm(
+    text: str, matcher: Matcher, cluster: str, state: Path | None, signatures: Path | None
+) -> tuple[Evidence, Known | None]:
+    from chainwatch.cli import diagnose_chain
+    from chainwatch.cli.diagnose_job import JobFacts, NotFound, facts_of
+    from chainwatch.slurm import NoInformation
 
+    facts: JobFacts | None = None
     try:
         facts = facts_of(text, cluster)
-    except NotFound as error:
-        raise UsageError(str(error)) from None
+    except (NotFound, NoInformation) as error:
+        known = diagnose_chain.known(state, text, None, cluster)
+        if known is None or (known.evidence is None and isinstance(error, NoInformation)):
+            if isinstance(error, NoInformation):
+                raise
+            raise UsageError(str(error)) from None
+    else:
+        known = diagnose_chain.known(state, text, facts.job)
+    if known is not None:
+        return diagnose_chain.evidence_of(known, facts, signatures), known
+    assert facts is not None, "Slurm or the chain knows the job"
     job = facts.job
     since = job.start or job.attempt.submitted
     logs = read_logs(
@@ -190,7 +230,7 @@ def _from_slurm(text: str, matcher: Matcher, cluster: str) -> Evidence:
         since=since - timedelta(seconds=5) if since else None,
         nodes=job.nodes,
     )
-    return Evidence(
+    evidence = Evidence(
         job=replace(job, shown_id=job.shown_id or text),
         sources=facts.sources,
         logs=logs,
@@ -198,3 +238,4 @@ def _from_slurm(text: str, matcher: Matcher, cluster: str) -> Evidence:
         user_uid=facts.user_uid,
         chain_user=job.user,
     )
+    return evidence, None

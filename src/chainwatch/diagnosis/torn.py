@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from chainwatch.model.chain import Attempt
 from chainwatch.model.checkpoint import Checkpoint, RunReport
-from chainwatch.model.verdict import Line
+from chainwatch.model.verdict import Cause, Evidence, Line, Verdict
 
 AFTER = timedelta(minutes=2)
 """A killed writer's last blocks reach a network file system up to this long after the end."""
@@ -36,6 +37,17 @@ def torn_by(report: RunReport | None, resumed_from: str | None, earlier: Sequenc
         side += f"; end of job {attempt.job.shown_id} {end:%Y-%m-%d %H:%M:%S} UTC"
         return clause, Line(bad.path, None, side)
     return None
+
+
+def told_apart(verdict: Verdict, evidence: Evidence, earlier: Sequence[Attempt]) -> Verdict:
+    """The verdict on a job that died of its checkpoint, with the attempt that tore it, where that is known."""
+    if verdict.cause is not Cause.CHECKPOINT_CORRUPT:
+        return verdict
+    torn = torn_by(evidence.checkpoints, evidence.resumed_from, earlier)
+    if torn is None:
+        return verdict
+    sentence = f"{verdict.sentence.rstrip('.')}; {torn[0]}"
+    return replace(verdict, sentence=sentence, evidence=(*verdict.evidence, torn[1]))
 
 
 def _bad(report: RunReport | None, resumed_from: str | None) -> Checkpoint | None:

@@ -9,12 +9,12 @@ from typing import Any
 
 from chainwatch.config.models import Chain, HandOver
 from chainwatch.diagnosis import diagnose
-from chainwatch.diagnosis.torn import torn_by
+from chainwatch.diagnosis.torn import told_apart
 from chainwatch.evidence.end_records import as_recorded
 from chainwatch.model.chain import Attempt
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job, JobState, Snapshot, Source
-from chainwatch.model.verdict import Cause, Evidence, Progress, Verdict
+from chainwatch.model.verdict import Evidence, Progress, Verdict
 from chainwatch.recovery.drains import left_drained
 from chainwatch.slurm.weaker import Weakness
 from chainwatch.store.records import ChainRecord
@@ -99,12 +99,7 @@ def judge(
     verdict = diagnose(evidence)
     if Source.ACCOUNTING not in snapshot.answered and not end.complete:
         verdict = replace(verdict, weaker=_weaker(verdict, snapshot))
-    if verdict.cause is Cause.CHECKPOINT_CORRUPT:
-        before = [a for a in house.store.attempts(record.name) if a.number < attempt.number]
-        torn = torn_by(seen, attempt.resumed_from, before)
-        if torn is not None:
-            sentence = f"{verdict.sentence.rstrip('.')}; {torn[0]}"
-            verdict = replace(verdict, sentence=sentence, evidence=(*verdict.evidence, torn[1]))
+    verdict = told_apart(verdict, evidence, [a for a in house.store.attempts(record.name) if a.number < attempt.number])
     resumed = attempt.resumed_from or next((r.resumed_from for r in left.end_records if r.resumed_from), None)
     saved_after = saved if saved is not None else attempt.saved_before
     judged = replace(
