@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
 
 import pytest
 
@@ -14,22 +14,36 @@ COMPUTING = 2
 def side_by_side(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     """The tests in an order for xdist's `worksteal`, which deals each worker an equal run of them and lets idle ones steal.
 
-    A test on the real Slurm mostly waits, so all but two workers begin with those. Longest first (the mark `slow`), so
-    that none is waited for in the end.
+    A test on the real Slurm mostly waits, so all but two workers begin with those: the longest files first and each
+    whole, since its tests share what was played once. The others begin with what computes longest.
     """
+    real = [item for item in items if item.get_closest_marker("slurm")]
+    computing = [item for item in items if not item.get_closest_marker("slurm")]
+    slow = sorted((item for item in computing if item.get_closest_marker("slow")), key=seconds, reverse=True)
+    quick = iter([item for item in computing if not item.get_closest_marker("slow")])
     shares = list(_shares(len(items), workers))
-    real = _marked(items, "slurm")
-    waiting = [*_marked(real, "slow"), *_unmarked(real, "slow")]
-    computing = _unmarked(items, "slurm")
-    slow, quick = _marked(computing, "slow"), iter(_unmarked(computing, "slow"))
     first = max(1, workers - COMPUTING)
-    heads = [waiting[worker::first] for worker in range(first)]
-    heads += [slow[worker :: workers - first] for worker in range(workers - first)]
+    heads = _dealt(real, first) + [slow[worker :: workers - first] for worker in range(workers - first)]
     if workers == 1 or any(len(head) > share for head, share in zip(heads, shares, strict=True)):
-        return [*waiting, *slow, *quick]
+        return [*real, *slow, *quick]
     return [
         item for head, share in zip(heads, shares, strict=True) for item in (*head, *islice(quick, share - len(head)))
     ]
+
+
+def seconds(item: pytest.Item) -> float:
+    """About how long a test takes: what its mark `slow` says, or what is usual."""
+    mark = item.get_closest_marker("slow")
+    return float(mark.args[0]) if mark and mark.args else 10 if mark else 3
+
+
+def _dealt(items: Sequence[pytest.Item], hands: int) -> list[list[pytest.Item]]:
+    """The tests in as many runs of about the same length, no file torn, long files first."""
+    files = [list(tests) for _, tests in groupby(items, key=lambda item: item.nodeid.partition("::")[0])]
+    dealt: list[list[pytest.Item]] = [[] for _ in range(hands)]
+    for tests in sorted(files, key=lambda tests: sum(map(seconds, tests)), reverse=True):
+        min(dealt, key=lambda hand: sum(map(seconds, hand))).extend(tests)
+    return dealt
 
 
 def _shares(number: int, workers: int) -> Iterator[int]:
@@ -37,11 +51,3 @@ def _shares(number: int, workers: int) -> Iterator[int]:
     for left in range(workers, 0, -1):
         yield number // left
         number -= number // left
-
-
-def _marked(items: Sequence[pytest.Item], mark: str) -> list[pytest.Item]:
-    return [item for item in items if item.get_closest_marker(mark)]
-
-
-def _unmarked(items: Sequence[pytest.Item], mark: str) -> list[pytest.Item]:
-    return [item for item in items if not item.get_closest_marker(mark)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -10,19 +11,20 @@ from tests.order import side_by_side
 
 
 class Item:
-    def __init__(self, *marks: str) -> None:
-        self.marks = marks
+    def __init__(self, file: str, slow: float | None = None, slurm: bool = False) -> None:
+        self.nodeid = f"{file}::test"
+        self.slow, self.slurm = slow, slurm
 
-    def get_closest_marker(self, mark: str) -> str | None:
-        return mark if mark in self.marks else None
+    def get_closest_marker(self, mark: str) -> SimpleNamespace | None:
+        if mark == "slow" and self.slow is not None:
+            return SimpleNamespace(args=(self.slow,))
+        return SimpleNamespace(args=()) if mark == "slurm" and self.slurm else None
 
 
 def suite(real: int, computing: int) -> list[pytest.Item]:
-    made = (
-        [Item() for _ in range(computing)]
-        + [Item("slurm") for _ in range(real)]
-        + [Item("slow"), Item("slow", "slurm")]
-    )
+    made = [Item("quick") for _ in range(computing)]
+    made += [Item(f"real{number // 10}", slurm=True) for number in range(real)]
+    made += [Item("night", 200, slurm=True), Item("wheel", 40), Item("never", 15)]
     return cast("list[pytest.Item]", made)
 
 
@@ -36,8 +38,10 @@ def test_no_test_is_lost_or_doubled(real: int, computing: int, workers: int) -> 
 
 
 def test_three_of_five_workers_begin_with_the_real_slurm_and_two_with_what_computes() -> None:
-    ordered = side_by_side(suite(29, 469), 5)
-    begins = [ordered[at : at + 10] for at in range(0, 500, 100)]
-    assert [{bool(i.get_closest_marker("slurm")) for i in run} for run in begins] == [{True}] * 3 + [{False}] * 2
-    assert begins[0][0].get_closest_marker("slow"), "the longest first"
-    assert begins[3][0].get_closest_marker("slow"), "the longest first"
+    ordered = cast("list[Item]", side_by_side(suite(47, 450), 5))
+    runs = [ordered[at : at + 100] for at in range(0, 500, 100)]
+    assert [run[0].slurm for run in runs] == [True, True, True, False, False]
+    assert [run[0].nodeid for run in runs[::3]] == ["night::test", "wheel::test"], "the longest first"
+    files = [{item.nodeid for item in run if item.slurm} for run in runs]
+    assert sum(map(len, files)) == 6, "no file is torn"
+    assert [sum(item.slurm for item in run) for run in runs] == [1, 27, 20, 0, 0], "the lengths are about the same"

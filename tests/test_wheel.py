@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(40)
 @pytest.mark.timeout(300)
 def test_the_wheel_runs_in_a_clean_environment(tmp_path: Path) -> None:
     pytest.importorskip("build", reason="the wheel is built where the dev extra is installed")

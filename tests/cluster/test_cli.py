@@ -80,7 +80,7 @@ def test_a_loop_of_runs_makes_as_many_chains_and_none_takes_anothers_job(empty: 
     until_done(empty, *known)
     ids = [[a["job_id"] for a in empty.json("history", chain)["attempts"]] for chain in known]
     assert all(len(i) == 1 for i in ids)
-    assert sorted(str(i[0]) for i in ids) == empty.jobs()
+    assert sorted((str(i[0]) for i in ids), key=int) == empty.jobs()
 
 
 def test_an_array_of_one_at_a_time_is_one_chain_and_any_other_one_chain_a_task(empty: Service) -> None:
@@ -117,6 +117,7 @@ def test_a_refused_job_is_said_as_sbatch_says_it_and_no_chain_is_left(empty: Ser
     assert chains(empty) == {}
 
 
+@pytest.mark.slow(60)
 def test_a_job_of_somebody_is_adopted_watched_and_switched_on(empty: Service) -> None:
     name, cluster = empty.name, empty.cluster
     script = empty.directory / "train.sh"

@@ -83,6 +83,7 @@ def test_once_takes_one_step_and_ends_and_several_make_the_whole_way(service: Se
     assert len(service.jobs()) == 2
 
 
+@pytest.mark.slow(25)
 def test_once_without_an_answer_of_slurm_is_exit_4(service: Service, idle_cluster: PrivateCluster) -> None:
     assert service.run("run", "conf.yaml", "--once").returncode == 0
     idle_cluster.stop_daemon("slurmctld")

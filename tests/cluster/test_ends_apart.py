@@ -94,6 +94,7 @@ def test_out_of_memory_shows_in_the_job_or_only_in_its_step(limiting: PrivateClu
         assert verdict.cause is Cause.OOM_HOST
 
 
+@pytest.mark.slow(20)
 @pytest.mark.slurm
 def test_an_id_that_an_older_job_once_had_is_another_attempt(small: PrivateCluster) -> None:
     first = small.sbatch("true")

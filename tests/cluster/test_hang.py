@@ -148,7 +148,7 @@ class Evening:
         return next((a for a in self.store.attempts(name) if a.verdict is not None), None)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(70)
 @pytest.mark.timeout(300)
 def test_each_silence_is_read_rightly_and_no_healthy_job_is_touched(
     idle_cluster: PrivateCluster, tmp_path: Path

@@ -10,7 +10,7 @@ from dev.cluster import PrivateCluster
 from dev.night import CHAIN, STEPS, Night
 
 
-@pytest.mark.slow
+@pytest.mark.slow(200)
 @pytest.mark.timeout(420)
 def test_a_chain_survives_the_night_and_is_done_once(idle_cluster: PrivateCluster, tmp_path: Path) -> None:
     night = Night(idle_cluster, tmp_path / "run", lambda sentence: None)

@@ -53,6 +53,7 @@ def wait(service: Service, number: int) -> int:
     return found
 
 
+@pytest.mark.slow(50)
 def test_a_chain_goes_through_preemption_and_time_limit_to_its_end_without_any_daemon(
     idle_cluster: PrivateCluster, service: Service
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_chain_goes_through_preemption_and_time_limit_to_its_end_without_any_d
     assert idle_cluster.run("squeue", "-h", f"--name={service.name}", "-o", "%i").stdout.split() in ([], [str(last)])
 
 
+@pytest.mark.slow(20)
 def test_a_step_of_a_paused_chain_does_not_train_and_one_outside_a_job_says_so(
     idle_cluster: PrivateCluster, service: Service
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_daemon_that_dies_before_it_tries_has_done_nothing_and_begins_anew(
     assert [i.status for i in stand.store.intents(name)] == [IntentStatus.ABANDONED, IntentStatus.DONE]
 
 
+@pytest.mark.slow(25)
 def test_a_daemon_that_dies_right_after_the_record_still_knows_of_the_job_when_the_queue_has_forgotten_it(
     stand: Stand, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +219,7 @@ def test_a_held_job_is_left_alone_and_told_about(stand: Stand, name: str) -> Non
     stand.until(lambda: stand.is_(name, ChainState.DONE), "the chain is done")
 
 
+@pytest.mark.slow(20)
 def test_a_requeued_job_comes_back_under_its_id_as_the_next_attempt_and_nothing_is_doubled(
     stand: Stand, name: str
 ) -> None:
@@ -292,6 +294,7 @@ def test_with_observe_nothing_is_changed_and_what_would_be_done_is_told(stand: S
 # -- outages
 
 
+@pytest.mark.slow(30)
 def test_what_happened_while_the_controller_was_down_is_caught_up(breakable: Stand, name: str) -> None:
     stand = breakable
     stand.chain(name)
@@ -308,6 +311,7 @@ def test_what_happened_while_the_controller_was_down_is_caught_up(breakable: Sta
     assert len(stand.jobs(name)) == 2
 
 
+@pytest.mark.slow(45)
 def test_an_end_that_accounting_missed_waits_for_it_and_is_caught_up(breakable: Stand, name: str) -> None:
     stand = breakable
     stand.chain(name)

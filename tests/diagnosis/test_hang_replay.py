@@ -29,7 +29,7 @@ def _preempted(rng: random.Random, kind: Run, hours: float, seed: int) -> tuple[
     return replay, None
 
 
-@pytest.mark.slow
+@pytest.mark.slow(15)
 def test_no_healthy_history_raises_an_alarm_and_every_stop_is_found_in_time(capsys: pytest.CaptureFixture[str]) -> None:
     rows = []
     for number, (name, kind) in enumerate(KINDS.items()):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chainwatch.config import Config
+from chainwatch.config import Config, load
 from chainwatch.model.verdict import Cause
 from chainwatch.slurm.contract import CASES
 from chainwatch.web.metrics import names
@@ -49,9 +49,10 @@ def test_every_case_of_the_contract_is_listed_with_its_promise() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.M)) == {case.name for case in CASES}
 
 
-def test_examples_in_the_documentation_are_valid_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_in_the_documentation_are_valid_configurations(tmp_path: Path) -> None:
     from chainwatch.config.site import Site
 
+    example = tmp_path / "example.yaml"
     found = 0
     for page in (ROOT / "docs").rglob("*.md"):
         for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.S):
@@ -60,7 +61,11 @@ def test_examples_in_the_documentation_are_valid_configurations(monkeypatch: pyt
                 value = {"chains": {"my-run": value}}  # a part of one
             for chain in value.get("chains", {}).values():
                 chain.setdefault("batch", "train.sbatch")  # a page may show only what it is about
-            (Site if "forbid" in value else Config).model_validate(value)
+            if "forbid" in value:
+                Site.model_validate(value)
+            else:
+                example.write_text(yaml.safe_dump(value))
+                load(example)
             found += 1
     assert found >= 4
 

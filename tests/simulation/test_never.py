@@ -44,7 +44,7 @@ def states(world: World) -> list[ChainState]:
     return [record.state for record in world.store.chains()]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(15)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_must_never_happen_does_not_happen_on_random_histories(template: Path, part: int) -> None:

@@ -105,6 +105,7 @@ def test_logs_lie_where_their_patterns_say(stage: RealStage, pattern: str) -> No
     assert "err" in Path(paths.stderr).read_text()
 
 
+@pytest.mark.slow(40)
 def test_a_job_that_left_the_queue_before_accounting_knows_its_end_is_neither_ended_nor_gone(stage: RealStage) -> None:
     job_id = stage.backend.submit(submission(stage, Program(seconds=4, code=6)))
     under_way(stage, job_id, 1)
@@ -120,6 +121,7 @@ def test_a_job_that_left_the_queue_before_accounting_knows_its_end_is_neither_en
     assert stage.wait_until(lambda: recorded(stage, job_id), 90, "accounting has caught up").exit == ExitCode(6)
 
 
+@pytest.mark.slow(18)
 def test_a_silently_dying_node_is_a_node_failure_after_a_while(stage: RealStage) -> None:
     job_id = stage.backend.submit(submission(stage, Program(seconds=300), "--no-requeue"))
     node = under_way(stage, job_id).nodes[0]
