@@ -176,6 +176,24 @@ def test_quoted_source_code_of_a_traceback_is_not_what_happened(tmp_path: Path) 
     assert {f.cause for f in read(log(tmp_path, text)).findings if not f.effect} == {Cause.USER_CODE}
 
 
+def test_what_ends_a_traceback_is_an_exception_whatever_its_class_is_called(tmp_path: Path) -> None:
+    text = (
+        "[rank1]: Traceback (most recent call last):\n"
+        "[rank0]: step 10 loss 2\n"
+        '[rank1]:   File "ppo.py", line 80, in make_env\n'
+        "[rank1]:     env = gym.make(name)\n"
+        "[rank1]: gymnasium.error.NameNotFound: Environment `Pong` doesn't exist.\n"
+        "[rank0]: step 11 loss 2\n"
+    )
+    found = [f for f in read(log(tmp_path, text)).findings if not f.effect]
+    assert [(f.where.line, f.rank) for f in found] == [(5, 1)]
+
+
+def test_a_line_after_a_traceback_that_names_no_class_is_no_exception(tmp_path: Path) -> None:
+    text = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\nepoch: 3\n'
+    assert all(f.effect for f in read(log(tmp_path, text)).findings)
+
+
 def test_context_is_taken_from_the_same_rank_only(tmp_path: Path) -> None:
     text = (
         '[rank1]:   File "torch/serialization.py", line 1, in torch.load\n'

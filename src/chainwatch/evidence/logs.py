@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 
 from chainwatch.evidence.logs_attempt import attempt_start
 from chainwatch.evidence.logs_file import LogReader, Unreadable, Window
 from chainwatch.evidence.logs_text import CleanLine, aware, clean, is_warning, stamp
-from chainwatch.evidence.logs_traceback import traceback_start
+from chainwatch.evidence.logs_traceback import as_exception, is_head, traceback_end, traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
 from chainwatch.model.plain_file import may_exist
 from chainwatch.model.verdict import Cause, Finding, Line, LogEvidence
@@ -202,16 +203,23 @@ class _Scan:
         start = window.own + cut
         counted, lines = 0, lines_before
         fresh: list[tuple[Finding, int, int]] = []
-        for begin, end in _unalike(text, start):
-            if not self.matcher.may_match(text[begin:end]):
+        named: set[int] = set()
+        raised_at: dict[int, int] = {}
+        spans = ((begin, end, False) for begin, end in _unalike(text, start))
+        for begin, end, last_word in chain(spans, _ends_without_name(raised_at, named)):
+            if not last_word and not self.matcher.may_match(text[begin:end]):
                 continue
             cleaned = clean(text[begin:end], self.nodes)
             above = self._above(text, begin, start if cut else 0, cleaned.key)
             if _is_source_code(cleaned.text, above):
                 continue
-            hits = self.matcher.match(cleaned.text, above)
+            hits = self.matcher.match(cleaned.text if not last_word else as_exception(cleaned.text), above)
             if not hits:
                 continue
+            if is_head(cleaned.text) and (span := traceback_end(text, end, cleaned.key, self.nodes)):
+                raised_at[span[0]] = span[1]
+            if any(not hit.signature.effect for hit in hits):
+                named.add(begin)
             if lines is not None:
                 lines += text.count(b"\n", counted, begin) if begin >= counted else -text.count(b"\n", begin, counted)
                 counted = begin
@@ -330,6 +338,11 @@ def _unalike(text: bytes, start: int) -> Iterator[tuple[int, int]]:
             yield at, at + length
         at += length + 1
     yield from sorted(last.values())
+
+
+def _ends_without_name(raised_at: Mapping[int, int], named: Collection[int]) -> Iterator[tuple[int, int, bool]]:
+    """The last lines of tracebacks that nothing matched by then: their class is not called an error."""
+    yield from sorted((begin, end, True) for begin, end in raised_at.items() if begin not in named)
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""When an exception was raised: where its traceback begins, not where its last line stands.
+"""Tracebacks: where one begins, which is when its exception was raised, and where it ends, which is what it says.
 
 Ranks write into one file line by line, so that between the head of a traceback and the exception there may be all that
 the other ranks had to say about the silence of this one.
@@ -6,10 +6,13 @@ the other ranks had to say about the silence of this one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from chainwatch.evidence.logs_text import clean
 
+_FRAME = b'  File "'
+_NAMED = re.compile(rb"((?:[a-zA-Z_]\w*\.)+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)(?=:? *$|: )")
 _HEAD = b"Traceback (most recent call last)"
 _MOST = 400
 """Lines of all writers that are looked at above the exception."""
@@ -34,3 +37,32 @@ def traceback_start(text: bytes, begin: int, floor: int, key: bytes, nodes: Coll
         if line.text.strip() and not line.text.startswith((b" ", b"\t")):
             return begin
     return begin
+
+
+def traceback_end(text: bytes, end: int, key: bytes, nodes: Collection[str] = ()) -> tuple[int, int] | None:
+    """The span of the line that ends the traceback whose head ends at `end`: the first of its writer after the frames."""
+    frames = False
+    for _ in range(_MOST):
+        begin = end + 1
+        end = text.find(b"\n", begin)
+        end = len(text) if end < 0 else end
+        if begin >= len(text):
+            return None
+        line = clean(text[begin:end], nodes)
+        if line.key != key:
+            continue
+        frames |= line.text.startswith(_FRAME)
+        if line.text.strip() and not line.text.startswith((b" ", b"\t")):
+            return (begin, end) if frames else None
+    return None
+
+
+def is_head(line: bytes) -> bool:
+    """`line`, without the prefixes of its writer, begins a traceback."""
+    return line.startswith(_HEAD)
+
+
+def as_exception(line: bytes) -> bytes:
+    """The last line of a traceback whose class is not called an error, as if it were; empty where it is no class."""
+    named = _NAMED.match(line)
+    return b"" if named is None else named[1] + b"Exception" + line[named.end() :]
