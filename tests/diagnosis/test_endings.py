@@ -12,7 +12,7 @@ from tests.diagnosis.endings import Ending, endings, judged
 
 CASES = tuple(endings(Path(__file__).parent / "cases"))
 FURTHER = tuple(endings(Path(__file__).parent / "further_endings.yaml"))
-UNSEEN = tuple(endings(Path(__file__).parent / "unseen_endings.yaml"))
+UNSEEN = tuple(case for place in sorted(Path(__file__).parent.glob("unseen_*.yaml")) for case in endings(place))
 EVERY = (*CASES, *FURTHER, *UNSEEN)
 
 
