@@ -14,6 +14,7 @@ _RAISED = re.compile(r"RaisedSignal:(\d+)")
 _OOM_SIGNAL = 125
 """Slurm's pseudo signal for an out-of-memory kill."""
 _SIGNALS = {
+    2: "SIGINT",
     4: "SIGILL",
     6: "SIGABRT",
     7: "SIGBUS",
@@ -271,8 +272,9 @@ def make_directories(missing: tuple[str, ...]) -> str:
 
 
 def _of_signal(signal: int | None) -> tuple[Cause | None, int]:
-    """What a bare signal suggests: little. SIGKILL without a word is what the kernel's OOM killer leaves."""
+    """What a bare signal suggests: little. SIGKILL without a word is what the kernel's OOM killer leaves, SIGINT a person."""
     return {
+        2: (Cause.CANCELLED_BY_USER, 30),
         4: (Cause.ENVIRONMENT, 50),
         7: (Cause.ENVIRONMENT, 25),
         9: (Cause.OOM_HOST, 22),
