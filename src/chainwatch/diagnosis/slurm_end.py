@@ -272,7 +272,7 @@ def make_directories(missing: tuple[str, ...]) -> str:
 
 
 def _of_signal(signal: int | None) -> tuple[Cause | None, int]:
-    """What a bare signal suggests: little. SIGKILL without a word is what the kernel's OOM killer leaves, SIGINT a person."""
+    """What a bare signal suggests: little. A SIGKILL without a word is often the OOM killer, a SIGINT a person."""
     return {
         2: (Cause.CANCELLED_BY_USER, 30),
         4: (Cause.ENVIRONMENT, 50),
