@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chainwatch.cli.__main__ import main
 from chainwatch.config.models import Chain
 from chainwatch.evidence.log_stream import Part, Tail, lines, merged, parts, plain
 from chainwatch.model.chain import ChainState, Mode
@@ -71,6 +72,23 @@ def test_one_attempt_can_be_asked_for_and_one_that_is_not_there_is_an_answer(sta
     process = start(state, "-a", "9")
     assert "no attempt 9" in process.communicate(timeout=60)[1]
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("words", [("logs", "run"), ("explain", "run")])
+def test_an_attempt_is_named_by_a_word_or_by_an_option_alike(
+    state: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """The kind: one command takes a number as a word, its neighbour only behind an option."""
+
+    def said(*more: str) -> tuple[int, str]:
+        code = main([*words, *more, "--state", str(state)])
+        return code, capsys.readouterr().out
+
+    assert said("1") == said("-a", "1") == said("--attempt", "1") == said("1", "-a", "1")
+    assert said("1")[0] == 0
+    assert said("1")[1] != said("2")[1]
+    assert said("9")[0] == 1
+    assert said("1", "-a", "2")[0] == 2
 
 
 def test_a_stream_goes_on_and_ends_when_the_chain_is_done(state: Path, tmp_path: Path) -> None:

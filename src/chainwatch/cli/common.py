@@ -44,6 +44,17 @@ ChainName = Annotated[
 ]
 
 
+AttemptNumber = Annotated[int | None, typer.Argument(metavar="[ATTEMPT]", help="Number of the attempt.", min=1)]
+AttemptOption = Annotated[int | None, typer.Option("--attempt", "-a", help="The same, as an option.", min=1)]
+
+
+def one_attempt(word: int | None, option: int | None) -> int | None:
+    """The attempt that was asked for, as a word or by the option."""
+    if word is not None and option is not None and word != option:
+        fail(f"attempt {word} or {option}? name one")
+    return word if word is not None else option
+
+
 def fail(message: str, code: int = UNUSABLE) -> NoReturn:
     """One line on stderr, and out."""
     typer.echo(f"chainwatch: {message}", err=True)

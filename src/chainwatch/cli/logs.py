@@ -27,12 +27,17 @@ _OVER = {ChainState.DONE, ChainState.STOPPED}
 
 def logs(
     chain: common.ChainName,
+    number: common.AttemptNumber = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the logs grow, over attempts.")] = False,
-    attempt: Annotated[int | None, typer.Option("--attempt", "-a", help="Only this attempt.")] = None,
+    attempt: common.AttemptOption = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="With -f: how many last lines come first.")] = 40,
     state: common.State = None,
 ) -> None:
-    """The logs of all attempts as one stream. Ranks are merged by time where their lines are stamped."""
+    """The logs of all attempts, or of one, as one stream. Ranks are merged by time where their lines are stamped.
+
+    Exit code 1: there is no such chain or attempt.
+    """
+    attempt = common.one_attempt(number, attempt)
     with common.opened(state) as store:
         record = common.known_chain(store, chain)
         attempts = store.attempts(chain)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -73,13 +73,16 @@ def history(chain: common.ChainName, json: common.Json = False, state: common.St
 
 def explain(
     chain: common.ChainName,
-    attempt: Annotated[
-        int | None, typer.Argument(metavar="[ATTEMPT]", help="Number of the attempt [the last].")
-    ] = None,
+    number: common.AttemptNumber = None,
+    attempt: common.AttemptOption = None,
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
-    """Evidence, verdict, ruled-out readings and decision of one attempt."""
+    """Evidence, verdict, ruled-out readings and decision of one attempt, the last unless another is named.
+
+    Exit code 1: there is no such chain or attempt.
+    """
+    attempt = common.one_attempt(number, attempt)
     with common.opened(state) as store:
         record = common.known_chain(store, chain)
         attempts = store.attempts(chain)
