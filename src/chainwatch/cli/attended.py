@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import typer
 
 from chainwatch.cli import common
+from chainwatch.model.plain_file import may_exist
 from chainwatch.store import Store
-from chainwatch.store.records import LAST_PASS
+from chainwatch.store.records import CONFIGURATION, LAST_PASS
 
 NONE_AT_WORK = "no daemon is at work on this state: `chainwatch run CONFIG` starts one"
 _TIMER = timedelta(minutes=30)
@@ -21,6 +23,17 @@ def warn_unattended(store: Store, where: Path, chain: str) -> None:
     if not attended(store, common.now()):
         typer.echo(
             f"chainwatch: no daemon runs for {where}: nobody looks after {chain} until `chainwatch run` is started there",
+            err=True,
+        )
+
+
+def warn_of_another(store: Store, config: Path, chain: str) -> None:
+    """One line on stderr where the daemon of this state goes by another configuration than the one that was named."""
+    theirs, mine = store.recall(CONFIGURATION), os.path.abspath(os.path.expanduser(config))
+    if isinstance(theirs, str) and theirs != mine and may_exist(theirs):
+        typer.echo(
+            f"chainwatch: this state's configuration is {theirs}: edits of {mine} do not reach {chain} there. Give one "
+            "of them a `state` of its own, or move the chain",
             err=True,
         )
 

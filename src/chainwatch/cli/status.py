@@ -12,7 +12,7 @@ from chainwatch.cli.attended import daemon_line
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
 from chainwatch.reports import changed, last_that_progressed
 from chainwatch.store import Store
-from chainwatch.store.records import ChainRecord
+from chainwatch.store.records import CONFIGURATION, ChainRecord
 from chainwatch.store.standing import standing
 from chainwatch.web.words import span
 
@@ -32,8 +32,11 @@ def status(json: common.Json = False, state: common.State = None) -> None:
     """All chains: state, job, step, last verdict, since when. Exit code 1: there is none."""
     with common.opened(state) as store:
         chains = store.chains()
-        rows = [_row(store, c) for c in chains]
+        configuration = store.recall(CONFIGURATION)
+        rows = [_row(store, c, configuration) for c in chains]
         daemon = daemon_line(store, common.now())
+        if configuration:
+            daemon += f"; this state's configuration is {configuration}"
     if json:
         common.print_json(rows)
     elif rows:
@@ -179,7 +182,7 @@ def as_dict(a: Attempt) -> dict[str, Any]:
     }
 
 
-def _row(store: Store, c: ChainRecord) -> dict[str, Any]:
+def _row(store: Store, c: ChainRecord, configuration: object = None) -> dict[str, Any]:
     attempts = store.attempts(c.name)
     last = attempts[-1] if attempts else None
     verdict = next((a.verdict for a in reversed(attempts) if a.verdict is not None), None)
@@ -190,6 +193,8 @@ def _row(store: Store, c: ChainRecord) -> dict[str, Any]:
         shown += " (pause)"
     if c.released:
         shown += " (not in the configuration)"
+    elif c.configuration is not None and configuration not in {None, c.configuration}:
+        shown += " (other configuration)"
     if c.mode is Mode.OBSERVE:
         shown += " (observe)"
     if off:
@@ -202,6 +207,7 @@ def _row(store: Store, c: ChainRecord) -> dict[str, Any]:
         "recovery": not off,
         "desired": str(c.desired),
         "released": c.released,
+        "configuration": c.configuration,
         "since": c.state_since,
         "wait_until": c.wait_until,
         "cluster": c.cluster,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from chainwatch.cli import common
-from chainwatch.cli.attended import warn_unattended
+from chainwatch.cli.attended import warn_of_another, warn_unattended
 from chainwatch.cli.first import captured_environment, captured_umask, submit_first
 from chainwatch.cli.registering import job_id_of
 from chainwatch.config import load
@@ -59,6 +59,8 @@ def submit(
         record = submit_first(store, where, record, clusters)
         if job_id_of(record) is not None:
             warn_unattended(store, where, chain)
+            if config is not None:
+                warn_of_another(store, config, chain)
         _say(record, json, f"{chain}: ", doubtful=bool(store.open_intents(chain)))
 
 

@@ -15,6 +15,12 @@ RELEASED = "released"
 """Fact of a chain that was taken out of the configuration."""
 
 
+CONFIGURED = "configured"
+"""Fact: a daemon has had the chain in its configuration, at this path. One that a command registered from a file is looked
+after also before the daemon has read that file."""
+CONFIGURATION = "configuration"
+"""What the store remembers the path of the daemon's configuration under."""
+
 LAST_PASS = "last pass of run --once"
 """What the store remembers it under: a timer's passes hold no lease between them."""
 
@@ -63,6 +69,12 @@ class ChainRecord:
     """Until then chainwatch waits for another resubmitter's job."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Small facts that the loop keeps between ticks (preempted_at by attempt, first absent, …); JSON."""
+
+    @property
+    def configuration(self) -> str | None:
+        """Path of the configuration that named it last; None where none did, or nobody noted it."""
+        path = self.facts.get(CONFIGURED)
+        return path if isinstance(path, str) else None
 
     @property
     def released(self) -> bool:

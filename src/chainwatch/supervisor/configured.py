@@ -2,26 +2,23 @@
 taken out are let go.
 
 A chain that is let go keeps its record and its history, and its job goes on; chainwatch does nothing more for it until
-it stands in the configuration again. Chains that were made by `chainwatch sbatch` or `adopt` stand in none and stay.
+it stands in the configuration again. Chains that were made by `chainwatch sbatch` or `adopt` stand in none and stay, and so
+do those of another configuration that is still there: whoever runs two of them on one state by mistake loses none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from chainwatch.config.models import Chain, Config
 from chainwatch.model.chain import ChainState
-from chainwatch.store.records import RELEASED, ChainRecord, Origin
+from chainwatch.model.plain_file import may_exist
+from chainwatch.store.records import CONFIGURATION, CONFIGURED, RELEASED, ChainRecord, Origin
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.traces import Traces
-
-CONFIGURED = "configured"
-"""Fact: a daemon has had the chain in its configuration. One that a command registered from a file is looked after also
-before the daemon has read that file."""
-
 
 MODE = "config_mode"
 """Fact: the mode that the configuration named last; another one there is a new wish, and the same one is none."""
@@ -34,32 +31,58 @@ class Configured:
         self._house = house
         self._traces = traces
         self._dumped: tuple[Config | None, dict[str, dict[str, Any]]] = (None, {})
+        self._there: dict[str, bool] = {}
+        """Whether another configuration that was asked for is still there, since this one was read."""
 
     def adopt(self, config: Config, records: Iterable[ChainRecord]) -> bool:
         """Bring the store in step; `records`: all chains that it has. True: something was changed."""
         now = self._house.clock.now()
         known = {r.name: r for r in records}
         changed = False
-        for name, settings in self._settings(config).items():
+        if self._dumped[0] is not config:
+            self._begin(config, known)
+        for name, settings in self._dumped[1].items():
             changed |= self._stands(known.get(name), name, settings, config, now)
         for record in known.values():
             gone = record.origin is Origin.CONFIG and record.name not in config.chains and CONFIGURED in record.facts
-            if gone and not record.released:
+            if gone and not record.released and not self._of_another(record):
                 self._let_go(record, now)
                 changed = True
         return changed
 
-    def _settings(self, config: Config) -> Mapping[str, dict[str, Any]]:
-        """Each chain's settings as the store has them; dumped once for each configuration."""
-        if self._dumped[0] is not config:
-            self._dumped = (config, {name: chain.model_dump(mode="json") for name, chain in config.chains.items()})
-        return self._dumped[1]
+    def _begin(self, config: Config, known: Mapping[str, ChainRecord]) -> None:
+        """A configuration was read: its settings as the store has them, and whose state this is."""
+        self._dumped = (config, {name: chain.model_dump(mode="json") for name, chain in config.chains.items()})
+        self._there = {}
+        if not self._house.source:
+            return
+        self._house.store.remember(CONFIGURATION, self._house.source)
+        others: dict[str, list[ChainRecord]] = {}
+        for record in known.values():
+            if not record.released and self._of_another(record):
+                others.setdefault(record.configuration or "", []).append(record)
+        for other, records in others.items():
+            kept = [r.name for r in records if r.name not in config.chains]
+            taken = [r.name for r in records if dict(r.settings) != self._dumped[1].get(r.name, dict(r.settings))]
+            if kept or taken:
+                self._house.warn(_of_two(self._house.source, other, kept, taken))
+
+    def _of_another(self, record: ChainRecord) -> bool:
+        """It belongs to another configuration, which is still there."""
+        other = record.configuration
+        if record.origin is not Origin.CONFIG or not self._house.source or other in {None, self._house.source}:
+            return False
+        assert other is not None, "it is not this one"
+        if other not in self._there:
+            self._there[other] = may_exist(other)
+        return self._there[other]
 
     def _stands(
         self, known: ChainRecord | None, name: str, settings: dict[str, Any], config: Config, now: datetime
     ) -> bool:
         chain, store = config.chains[name], self._house.store
-        facts = {MODE: str(chain.mode), CONFIGURED: True}
+        mine = self._house.source or True
+        facts = {MODE: str(chain.mode), CONFIGURED: mine}
         if known is None:
             new = first_record(name, chain, settings, self._house.backends, now)
             store.add_chain(replace(new, facts=facts))
@@ -68,7 +91,7 @@ class Configured:
             return False
         if known.released:
             known = self._take_up(known, now)
-        elif dict(known.settings) == settings and CONFIGURED in known.facts:
+        elif dict(known.settings) == settings and known.facts.get(CONFIGURED) == mine:
             return False
         mode = chain.mode if known.facts.get(MODE) != str(chain.mode) else known.mode
         with store.transaction(self._house.lease):
@@ -108,6 +131,20 @@ class Configured:
                 )  # fmt: skip
         self._house.say("back in the configuration: looked after again", record, {"state": str(state)})
         return record
+
+
+def _of_two(source: str, other: str, kept: Sequence[str], taken: Sequence[str]) -> str:
+    """One state, two configurations: said to whoever started the second."""
+    said = [f"this state has chains of another configuration, {other}; the daemon's is {source}"]
+    if kept:
+        said.append(f"{_some(kept)}: looked after as {other} says")
+    if taken:
+        said.append(f"{_some(taken)}: in both, and by now as {source} says")
+    return "; ".join(said) + f". Give each a `state` of its own, or remove {other} and reload"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def first_record(

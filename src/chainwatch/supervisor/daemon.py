@@ -137,6 +137,8 @@ class Daemon:
                 user=getpass.getuser(),
                 uid=os.getuid(),
                 say=decisions(),
+                source=os.path.abspath(os.path.expanduser(self.flags.config)),
+                warn=self.log.warning,
                 observe_only=self.flags.observe_only,
                 site=self._site,
                 probes=ThreadedProbes(raw),

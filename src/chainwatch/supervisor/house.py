@@ -51,6 +51,10 @@ class House:
     uid: int | None = None
     """Uid of that user: it tells whether a person cancelled their own job."""
     say: Say = silent
+    source: str = ""
+    """Path of the configuration; empty where it comes from none."""
+    warn: Callable[[str], None] = lambda sentence: None
+    """Told what concerns no chain of its own."""
     observe_only: bool = False
     """`--observe`: no chain acts, whatever its mode."""
     site_pause: Callable[[], str] = str
