@@ -307,11 +307,9 @@ def _last_completion(evidence: Evidence) -> Finding | None:
 
 
 def _a_stage(text: Finding, evidence: Evidence) -> bool:
-    """Only one stage was finished: training steps follow the text, and then a failure that no teardown has."""
-    return text.survived > 0 and any(
-        f.specificity >= _NO_TEARDOWN and not f.effect and f.cause in _STAGE_FAILS and before(text, f)
-        for f in evidence.logs.findings
-    )
+    """Only one stage was finished: another program did not start, or steps and a failure that no teardown has follow."""
+    later = [f for f in evidence.logs.findings if not f.effect and f.specificity >= _NO_TEARDOWN and before(text, f)]
+    return any(f.signature in _ONLY_AT_START or (text.survived > 0 and f.cause in _STAGE_FAILS) for f in later)
 
 
 def _line_for(cause: Cause, evidence: Evidence) -> Finding | None:
@@ -357,6 +355,7 @@ def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
 
 _TASK_FAILED = frozenset({"launcher/task-failure"})
 _NO_TEARDOWN = 60
+_ONLY_AT_START = frozenset({"config/argparse", "config/hydra-omegaconf", "environment/script-file-missing"})
 _STAGE_FAILS = frozenset({Cause.OOM_GPU, Cause.NUMERIC, Cause.USER_CODE, Cause.USER_CONFIG, Cause.CHECKPOINT_CORRUPT})
 _LAST_WORDS = 5
 _GOES_ON = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?)\b\W{0,3}\d+.*\b(?:loss|acc\w*|lr)\b")
