@@ -38,9 +38,9 @@ class Ending:
 def endings(place: Path) -> Iterator[Ending]:
     """Every case of a folder, one a file, or of one file that holds a list."""
     if place.is_dir():
-        cases = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(place.glob("*.yaml"))]
+        cases = [_read(path) for path in sorted(place.glob("*.yaml"))]
     else:
-        cases = yaml.safe_load(place.read_text(encoding="utf-8"))
+        cases = _read(place)
     for case in cases:
         expected = case["expected"]
         yield Ending(
@@ -56,6 +56,10 @@ def endings(place: Path) -> Iterator[Ending]:
             why=case.get("why", ""),
             raw=case,
         )
+
+
+def _read(path: Path) -> Any:
+    return yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)  # many texts, read by every worker
 
 
 def judged(ending: Ending, folder: Path) -> Verdict:
