@@ -243,8 +243,9 @@ def test_a_job_that_died_is_diagnosed_from_its_id_alone(empty: Service) -> None:
     empty.until(judged, f"job {job} is over and diagnosed", 90)
     answer = judged()
     assert list(answer) == [
-        "outcome", "cause", "retry", "culprit_nodes", "root_line", "confidence", "evidence", "ruled_out", "advice",
+        "outcome", "cause", "retry", "culprit_nodes", "root_line", "confidence", "evidence", "ruled_out", "advice", "chain",
     ]  # fmt: skip
+    assert answer["chain"]["name"] == empty.name  # type: ignore[index]
     assert (answer["cause"], answer["retry"]) == ("storage", "no")
     assert answer["root_line"] == "OSError: [Errno 122] Disk quota exceeded: /run/ckpt"
     sources = [e["source"] for e in answer["evidence"]]  # type: ignore[attr-defined]

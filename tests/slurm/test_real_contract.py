@@ -11,7 +11,7 @@ from dev.slurm.stage import RealStage
 
 from chainwatch.slurm.contract import CASES, CannotPlay, Case
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.slow(5)]
 
 
 @pytest.fixture(scope="module")
