@@ -18,8 +18,13 @@ _RANK = re.compile(
     rb"|\((?:[\w.:-]+ )?pid=\d+(?:, ip=[\d.a-fA-F:]+)?\) ?"  # ray
     rb")"
 )
-_COLLECTED = re.compile(rb"\d{4}-\d\d-\d\d[ T][\d:.,]{8,15} - [\w.]{1,60} - [A-Z]{4,8} - (?=\[rank\d)")
-"""A launcher that logs what its children print, with a time of its own."""
+_COLLECTED = re.compile(
+    rb"\[?\d{4}-\d\d-\d\d[ T][\d:.,]{8,15}\]? (?:"
+    rb"- [\w.]{1,60} - [A-Z]{4,8} - (?=\[rank\d)"
+    rb"|(?:- [\w.]{1,60} - |\[|\| )?(?:INFO|DEBUG|ERROR|STDERR|STDOUT)(?:\]|\b) *[-:|]? ?"
+    rb"(?=Traceback \(most recent|  File \"|    \S|(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?:: |$)))"
+)
+"""A launcher that logs what its children print, with a time and a level of its own."""
 _NODE = re.compile(rb"([A-Za-z0-9][\w.-]{0,62}): ")
 _STAMPS = (
     re.compile(rb"(\d{4})-(\d\d)-(\d\d)[ T_](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6})\d*)?(Z|[+-]\d\d:?\d\d)?"),

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from chainwatch.evidence.logs_text import clean
 
 _FRAME = b'  File "'
-_NAMED = re.compile(rb"((?:[a-zA-Z_]\w*\.)+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)(?=:? *$|: )")
+_NAMED = re.compile(rb"((?:[a-zA-Z_]\w*\.)+(?:[A-Z]\w*|\w*error|exception|timeout)|[A-Z][a-z0-9]+[A-Z]\w*)(?=:? *$|: )")
 _HEAD = b"Traceback (most recent call last)"
 _MOST = 400
 """Lines of all writers that are looked at above the exception."""
