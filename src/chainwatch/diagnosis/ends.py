@@ -171,6 +171,10 @@ def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> 
     """Time limit, scancel, out of memory: unless the program had failed before, and only its remains were stopped."""
     if end.cause not in {*_SLURM_CAUSES, Cause.OOM_HOST, Cause.HARDWARE_NODE, Cause.USER_CONFIG} or end.weight < 50:
         return None
+    said = _notice_of_slurm(evidence)
+    if said is not None and end.cause in (Cause.CANCELLED_BY_USER, Cause.CANCELLED_BY_OTHER):
+        why = f"{end.words}, and Slurm's notice says why"
+        return Reading(_OUTCOMES[said.cause], said.cause, 0.9, said, said.retry, why=why)
     own = choose([f for f in evidence.logs.findings if f.cause not in {*_SLURM_CAUSES, Cause.COMPLETED}])
     root = own.root
     limit = {
@@ -205,6 +209,14 @@ def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> 
         end.culprits,
         ruled_out=_against(end, choice),
     )
+
+
+def _notice_of_slurm(evidence: Evidence) -> Finding | None:
+    """Slurm's own word for a preemption or a time limit, where it is the newest notice in the log."""
+    last: Finding | None = None
+    for notice in (f for f in evidence.logs.findings if f.signature in _NOTICES and not went_on(f)):
+        last = notice if last is None or before(last, notice) else last
+    return last if last is not None and last.signature in ("slurm/preemption", "slurm/time-limit") else None
 
 
 def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading:

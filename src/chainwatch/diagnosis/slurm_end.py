@@ -207,7 +207,7 @@ def _cancelled(evidence: Evidence) -> SlurmEnd:
             Cause.CANCELLED_BY_OTHER,
             75,
         )
-    if job.preempted_at is not None:
+    if job.preempted_at is not None or "preempted" in reason:
         return SlurmEnd(Outcome.PREEMPTED, "cancelled while it was being preempted", Cause.PREEMPTION, 80)
     return SlurmEnd(Outcome.CANCELLED, "it was cancelled (scancel)", Cause.CANCELLED_BY_USER, 60)
 
