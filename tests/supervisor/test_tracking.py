@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from chainwatch.config.models import Chain
+from chainwatch.model.chain import ChainState
 from chainwatch.model.checkpoint import Checkpoint, RunReport, Status
 from chainwatch.model.clock import SystemClock
 from chainwatch.model.verdict import Progress
+from chainwatch.simulation import batch
 from chainwatch.store import Store, open_store
 from chainwatch.store.records import Save
 from chainwatch.supervisor import reading, tracking
@@ -22,6 +24,7 @@ from chainwatch.supervisor.readers import Place, Readers, Silent
 from chainwatch.supervisor.workers import ProcessReaders
 from tests.alerts.conftest import wait_until
 from tests.store.build import MINUTE, NOW, record
+from tests.supervisor.play import Play
 
 SETTINGS = Chain.model_validate({"batch": "/r/train.sh", "checkpoints": "ckpt"})
 PLACE = Place("llama", SETTINGS, "/r")
@@ -38,12 +41,14 @@ class Shelf:
         self.put(*checkpoints)
         self.asked = 0
 
+    took = 0.0
+
     def put(self, *checkpoints: Checkpoint) -> None:
         self.answer: RunReport | Silent = RunReport("/r/ckpt", "deepspeed", checkpoints, checkpoints[-1])
 
     def checkpoints(self, place: Place, **_: Any) -> RunReport | Silent:
         self.asked += 1
-        return self.answer
+        return self.answer._replace(took=self.took) if isinstance(self.answer, RunReport) else self.answer
 
 
 @pytest.fixture
@@ -62,12 +67,32 @@ def look(shelf: Shelf, facts: dict[str, Any], life: str, after: timedelta) -> tu
 
 def test_a_directory_that_did_not_change_is_not_looked_at_again() -> None:
     shelf = Shelf(found(100))
+    shelf.took = 20.0
     seen, facts = look(shelf, {}, "1", 0 * MINUTE)
     assert seen is not None
     assert look(shelf, facts, "1", 60 * MINUTE) == (None, {})
     assert look(shelf, facts, "2", 2 * MINUTE) == (None, {}), "it changed, but a busy saver is not followed at its pace"
     assert look(shelf, facts, "2", 6 * MINUTE)[0] is not None
     assert shelf.asked == 2
+
+
+def test_a_directory_that_is_looked_at_quickly_is_followed_at_the_pace_of_the_polls() -> None:
+    """The kind: `saved` stays behind for minutes where a look would have cost nothing."""
+    shelf = Shelf(found(100))
+    shelf.took = 0.4
+    _, facts = look(shelf, {}, "1", 0 * MINUTE)
+    assert look(shelf, facts, "2", MINUTE / 4) == (None, {})
+    assert look(shelf, facts, "2", MINUTE / 2)[0] is not None
+    unmeasured = {tracking.LOOKED: {k: v for k, v in facts[tracking.LOOKED].items() if k != "took"}}
+    assert look(shelf, unmeasured, "2", 4 * MINUTE) == (None, {}), "as an older chainwatch wrote it down"
+
+
+def test_a_look_says_how_long_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ckpt").mkdir()
+    clock = iter((5.0, 7.5))
+    monkeypatch.setattr(reading.time, "monotonic", lambda: next(clock))
+    place = replace(PLACE, directory=str(tmp_path))
+    assert reading.checkpoints(place, timedelta(0), 0.0).took == 2.5
 
 
 def test_a_save_that_is_being_written_is_looked_at_again_and_is_no_save_yet(store: Store) -> None:
@@ -129,3 +154,19 @@ def test_looks_at_running_jobs_take_one_reader_and_are_never_waited_for(
 def _slow(place: Place, *_: object) -> RunReport:
     time.sleep(1)
     return RunReport("/r/ckpt", None, (), None)
+
+
+def test_what_was_saved_before_the_first_job_and_between_two_is_known_too(play: Play) -> None:
+    """The kind: a fact that only one of several looks writes down."""
+    play.files.report = RunReport("/r/ckpt", "deepspeed", (found(100),), found(100))
+    play.chain("run", batch(100_000), checkpoints="ckpt", recovery={"grace": "10m"})
+    play.submit("run")
+    assert play.record("run").saved_step == 100
+    [first] = play.store.attempts("run")
+    assert first.saved_before == 100, "the first job did not save it"
+    play.lab.cluster.preempt(play.live("run")[0].job_id)
+    play.until(lambda: play.state("run") is ChainState.WAITING)
+    late = RunReport("/r/ckpt", "deepspeed", (found(100), found(200)), found(200))
+    play.files.report = late  # it was still being written when the end was judged
+    play.passes(12)
+    assert play.record("run").saved_step == 200

@@ -86,6 +86,8 @@ class RunReport(NamedTuple):
     the absolute path of the checkpoint that a naive resume would pick."""
     unknown: tuple[str, ...] = ()
     """Where there is no checkpoint: files that look like saves of no known format, relative to `path`."""
+    took: float = 0.0
+    """Seconds that it took to look, where somebody measured it."""
 
 
 def unknown_sentence(path: str, names: Sequence[str]) -> str:

@@ -110,6 +110,7 @@ class Acting:
             for status, many in Counter(one.status.value for one in report.checkpoints).items():
                 count(self.house.store, Counted.CHECKS, many, status=status)
             count(self.house.store, Counted.CHECK_SECONDS, self.house.clock.monotonic() - begun)
+            record = tracking.seen(self.house.store, self.house.lease, record, report)
         decision = decide(self.situation(record, settings, past, report, now))
         number = last.number if last else None
         if isinstance(decision, (Wait, Resubmit)) and decision.tell:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -63,7 +64,9 @@ def checkpoints(place: Place, settle: timedelta, now: float, fresh: bool = True)
     def judge() -> RunReport:
         return verify(path, format=wanted, now=now, settle=seconds, examine_file=_FILES, custom=custom)
 
-    return _REPORTS.report(path, (wanted, custom, seconds), judge, fresh)
+    begun = time.monotonic()
+    report = _REPORTS.report(path, (wanted, custom, seconds), judge, fresh)
+    return report._replace(took=time.monotonic() - begun)
 
 
 def script(read: Callable[[str], bytes], path: str) -> bytes | str:

@@ -15,7 +15,7 @@ from chainwatch.model.checkpoint import Checkpoint
 from chainwatch.model.job import Job
 from chainwatch.recovery.resume import choose
 from chainwatch.store.records import ChainRecord, Move
-from chainwatch.supervisor import judging
+from chainwatch.supervisor import judging, tracking
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.readers import Place, Silent
 from chainwatch.supervisor.traces import Traces
@@ -61,6 +61,7 @@ class SettingRight:
         report = self.house.readers.checkpoints(place, settle=settle)
         if isinstance(report, Silent) or report is None:
             return report.why if changes and isinstance(report, Silent) else ""
+        tracking.seen(self.house.store, self.house.lease, record, report)
         choice = choose(settings, report, History(record.name, attempts))
         resume = getattr(choice, "resume", None)
         if resume is None:

@@ -14,13 +14,15 @@ from chainwatch.config.models import Chain
 from chainwatch.model.checkpoint import RunReport, Status
 from chainwatch.model.verdict import Progress
 from chainwatch.store import Store
-from chainwatch.store.records import ChainRecord, Point, Save
+from chainwatch.store.records import ChainRecord, Lease, Point, Save
 from chainwatch.supervisor.readers import Place, Readers, Silent
 
 LOOKED = "looked"
 """Fact of the chain's record: when its checkpoints were last looked at while a job ran, and what lay there."""
 EVERY = timedelta(minutes=5)
-"""A running job's checkpoints are judged at most so often, and only where something changed."""
+"""A running job's checkpoints are judged at least so often where something changed, however long it takes."""
+SHARE = 50
+"""A look that took a second is not repeated for so many: small directories are looked at in every poll."""
 
 
 def progress(store: Store, chain: str, told: Progress | Silent, now: datetime) -> None:
@@ -53,15 +55,25 @@ def running(
     life = told.life.rpartition("|")[2]
     looked = record.facts.get(LOOKED)
     if isinstance(looked, Mapping):
-        same = looked.get("life") == life
-        if same or now - datetime.fromisoformat(str(looked["at"])) < EVERY:
+        pause = min(EVERY, timedelta(seconds=SHARE * float(looked.get("took", EVERY.total_seconds()))))
+        if looked.get("life") == life or now - datetime.fromisoformat(str(looked["at"])) < pause:
             return None, {}
     seen = readers.checkpoints(place, settle=settings.checkpoints.settle, fresh=False)
     if not isinstance(seen, RunReport):
         return None, {}
     if any(one.status is Status.IN_PROGRESS for one in seen.checkpoints):
         life = ""  # it will be whole without a further change
-    return seen, {LOOKED: {"at": now.isoformat(), "life": life}}
+    return seen, {LOOKED: {"at": now.isoformat(), "life": life, "took": round(seen.took, 3)}}
+
+
+def seen(store: Store, lease: Lease | None, record: ChainRecord, report: RunReport) -> ChainRecord:
+    """Remember the newest step that is safe, after a whole look while no job runs: it is also known before a first job
+    has saved, or after a save that was still being written has come to its end."""
+    newest = report.newest_intact.step if report.newest_intact is not None else None
+    if newest is None or newest == record.saved_step:
+        return record
+    with store.transaction(lease):
+        return store.update_chain(record.name, saved_step=newest)
 
 
 def newest_saved(record: ChainRecord, seen: RunReport) -> int | None:
