@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -134,25 +134,6 @@ def ago(moment: datetime | None, at: datetime | None = None) -> str:
         if seconds >= 2 * size or (unit == "m" and seconds >= size):
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
-    """A table on stdout: with colours and lines on a terminal, plain columns in a pipe."""
-    if not sys.stdout.isatty():
-        widths = [max(len(str(r[i])) for r in [columns, *rows]) for i in range(len(columns))]
-        for row in [columns, *rows]:
-            print("  ".join(str(c).replace("\n", " ").ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        shown.add_column(column, overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text(str(c), style=(styles or {}).get(str(c), "")) for c in row))
-    Console().print(shown)
 
 
 def guarded(run: Callable[[], None], *, debug: bool) -> int:

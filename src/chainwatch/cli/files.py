@@ -12,7 +12,7 @@ import typer
 from chainwatch.actions import aside
 from chainwatch.actions.audit import Audit
 from chainwatch.checkpoints import verify
-from chainwatch.cli import common
+from chainwatch.cli import common, tables
 from chainwatch.cli.light import error_text
 from chainwatch.model.checkpoint import Status
 
@@ -95,9 +95,9 @@ def nodes(json: common.Json = False, state: common.State = None) -> None:
     if not excluded:
         typer.echo("no node is excluded")
         return
-    common.table(
+    tables.show(
         ["node", "chain", "until", "why"],
-        [[e.node, e.chain or "all", f"{e.until:%m-%d %H:%M}", e.why] for e in excluded],
+        [[e.node, e.chain or "all", f"{e.until:%m-%d %H:%M}", tables.short(e.why)] for e in excluded],
     )
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import typer
 
 from chainwatch.actions.audit import Audit
-from chainwatch.cli import common
+from chainwatch.cli import common, tables
 from chainwatch.diagnosis.probe import judge
 from chainwatch.model.job import Job, JobState
 from chainwatch.model.probe import ProbeReport
@@ -87,7 +87,7 @@ def _show(report: ProbeReport) -> None:
         for rank in look.ranks
     ]
     if rows:
-        common.table(["node", "rank", "state", "core", "moved", "program", "pid"], rows)
+        tables.show(["node", "rank", "state", "core", "moved", "program", "pid"], rows)
     for look in report.nodes:
         use = ", ".join(f"{gpu.index}: {'?' if gpu.use is None else gpu.use} %" for gpu in look.gpus)
         for text in (f"GPUs {use}" if use else "", look.gpu_problem, *(f.text for f in look.faults), look.problem):

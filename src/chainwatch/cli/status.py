@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from chainwatch.cli import common
+from chainwatch.cli import common, tables
 from chainwatch.cli.attended import daemon_line
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
 from chainwatch.reports import changed, last_that_progressed
@@ -28,8 +28,15 @@ _STYLES = {
 }
 
 
+_GIVE_WAY = ("left", "at risk", "attempts", "since", "saved", "last end", "job")
+"""Columns that a narrow terminal does without, the first one first."""
+
+
 def status(json: common.Json = False, state: common.State = None) -> None:
-    """All chains: state, job, step, last verdict, since when. Exit code 1: there is none."""
+    """All chains: state, job, step, last verdict, since when; `explain` and --json say all of it.
+
+    Exit code 1: there is none.
+    """
     with common.opened(state) as store:
         chains = store.chains()
         configuration = store.recall(CONFIGURATION)
@@ -40,7 +47,7 @@ def status(json: common.Json = False, state: common.State = None) -> None:
     if json:
         common.print_json(rows)
     elif rows:
-        common.table(
+        tables.show(
             ["chain", "state", "since", "job", "step", "saved", "at risk", "left", "attempts", "last end", "now"],
             [
                 [r["chain"], r["shown"], common.ago(c.state_since), r["job"] or "-", _step(c), _or_dash(c.saved_step),
@@ -48,6 +55,7 @@ def status(json: common.Json = False, state: common.State = None) -> None:
                 for r, c in zip(rows, chains, strict=True)
             ],
             _STYLES,
+            _GIVE_WAY,
         )  # fmt: skip
         typer.echo(daemon, err=True)
     else:
@@ -58,11 +66,12 @@ def status(json: common.Json = False, state: common.State = None) -> None:
 
 def _now(c: ChainRecord) -> str:
     until = c.wait_until if c.state is ChainState.WAITING else None
-    return c.sentence + (f" (until {until:%H:%M} UTC)" if until and until > common.now() else "")
+    said = tables.short(c.sentence)
+    return said + (f" (until {until:%H:%M} UTC)" if until and until > common.now() and " until " not in said else "")
 
 
 def history(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
-    """All attempts of a chain, and how each ended."""
+    """All attempts of a chain, and how each ended; `explain` and --json say all of it."""
     with common.opened(state) as store:
         common.known_chain(store, chain)
         attempts = store.attempts(chain)
@@ -71,7 +80,7 @@ def history(chain: common.ChainName, json: common.Json = False, state: common.St
         said = [{"at": at, "attempt": number, "sentence": sentence} for at, number, _, sentence in decisions]
         common.print_json({"chain": chain, "attempts": [as_dict(a) for a in attempts], "decisions": said})
         return
-    common.table(COLUMNS, [row(a) for a in attempts])
+    tables.show(COLUMNS, [row(a) for a in attempts], optional=["ended", "from", "saved", "started", "state"])
 
 
 def explain(
@@ -151,7 +160,7 @@ def row(a: Attempt) -> list[str]:
         a.resumed_from.rstrip("/").rsplit("/", 1)[-1] if a.resumed_from else "-",
         _or_dash(a.step_after),
         _or_dash(a.saved_after),
-        verdict.sentence if verdict else "",
+        tables.short(verdict.sentence) if verdict else "",
     ]
 
 
@@ -192,7 +201,7 @@ def _row(store: Store, c: ChainRecord, configuration: object = None) -> dict[str
     if c.desired is Desired.PAUSE and c.state is not ChainState.PAUSED:
         shown += " (pause)"
     if c.released:
-        shown += " (not in the configuration)"
+        shown += " (left alone)"
     elif c.configuration is not None and configuration not in {None, c.configuration}:
         shown += " (other configuration)"
     if c.mode is Mode.OBSERVE:
