@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from chainwatch.model.verdict import Evidence, Finding
@@ -17,6 +18,8 @@ def culprit_nodes(root: Finding | None, evidence: Evidence) -> tuple[str, ...]:
             return (named,)
         if root.rank is not None and (of_rank := _node_of_rank(root.rank, findings, nodes)):
             return (of_rank,)
+        if of_task := _node_of_task(root.where.text, findings, nodes):
+            return (of_task,)
     if len(nodes) == 1:
         return nodes
     if evidence.job.failed_node:
@@ -52,6 +55,31 @@ def _node_of_rank(rank: int, findings: Sequence[Finding], nodes: Sequence[str]) 
         if finding.rank == rank and finding.node and (known := _known(finding.node, nodes)):
             return known
     return None
+
+
+def _node_of_task(text: str, findings: Sequence[Finding], nodes: Sequence[str]) -> str | None:
+    """The node where srun says that the task ended which wrote the line (`srun --label` puts its number in front)."""
+    label = _LABEL.match(text)
+    if label is None:
+        return None
+    for finding in findings:
+        tasks = _TASKS.search(finding.where.text)
+        if tasks and _among(int(label[1]), tasks[2]) and (known := _known(tasks[1], nodes)):
+            return known
+    return None
+
+
+_LABEL = re.compile(r"\s*(\d{1,6}): ")
+_TASKS = re.compile(r"srun: error: ([\w.-]+): tasks? ([\d,-]+): ")
+
+
+def _among(number: int, ranges: str) -> bool:
+    """Is it one of `0-3,7`?"""
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and int(first) <= number <= int(last if last.isdigit() else first):
+            return True
+    return False
 
 
 def _mentions(text: str, node: str) -> bool:
