@@ -53,6 +53,13 @@ def test_a_directory_of_logs_that_is_not_there_is_said_before_the_job_dies_of_it
     assert run(tmp_path, "lint", "toy.sbatch").returncode == 0
 
 
+def test_wrong_options_of_our_own_are_said_in_our_own_words(tmp_path: Path) -> None:
+    (tmp_path / "toy.sbatch").write_text("#!/bin/sh\n#CHAINWATCH --cw-mode=akt\ntrue\n")
+    done = run(tmp_path, "sbatch", "--cw-done-step=ten", "toy.sbatch")
+    said = "done.step: a whole number is expected, not 'ten'; mode: `observe` or `act` is expected, not 'akt'"
+    assert (done.returncode, f"the chainwatch options are wrong: {said}" in done.stderr) == (2, True)
+
+
 def test_the_names_of_the_configuration_are_said(tmp_path: Path) -> None:
     (tmp_path / "toy.sbatch").write_text("#!/bin/sh\n#SBATCH -J toy\ntrue\n")
     done = run(tmp_path, "init", "toy.sbatch", "-o", "c.yaml")

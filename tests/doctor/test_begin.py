@@ -110,4 +110,4 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path, monkeypatch: 
     assert (done.exit_code, "cannot read" in done.output) == (2, True)
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run("4711", "--output", "-")
-    assert (done.exit_code, "Slurm does not answer" in done.output) == (2, True)
+    assert (done.exit_code, "Slurm does not answer" in done.output) == (4, True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from chainwatch.model.chain import Attempt
 from chainwatch.model.verdict import Cause as C
-from chainwatch.reports import changed, last_that_progressed
+from chainwatch.reports import changed, last_that_progressed, variables
 from tests.recovery.build import ended
 
 
@@ -55,3 +55,12 @@ def test_the_comparison_is_with_the_last_attempt_that_saved_something() -> None:
     ]
     assert last_that_progressed(every, every[3]) is every[1]
     assert last_that_progressed(every, every[0]) is None
+
+
+def test_of_the_environment_only_what_changed_is_told_and_our_own_variables_are_no_news() -> None:
+    many = tuple(f"V{n}" for n in range(40))
+    before = attempt(1, saved=10, variables=(*many, "OLD"))
+    after = attempt(2, variables=(*many, "NEW", "CHAINWATCH_AVOID"))
+    assert variables(before, after) == {"new": {"NEW"}, "gone": {"OLD"}}
+    assert variables(None, after) == variables(before, attempt(2)) == {"new": set(), "gone": set()}
+    assert changed(before, attempt(2, variables=(*many, "OLD", "CHAINWATCH_AVOID"))) == []

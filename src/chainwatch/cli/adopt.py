@@ -13,7 +13,7 @@ from chainwatch.actions import beforehand, kept
 from chainwatch.actions import options as words
 from chainwatch.cli import common
 from chainwatch.cli.attended import warn_unattended
-from chainwatch.cli.registering import chain_of, first_words, job_id_of, new_chain, one_chain_a_task, safe_name
+from chainwatch.cli.registering import chain_of, job_id_of, new_chain, one_chain_a_task, safe_name
 from chainwatch.config.models import Chain, Config, Slurm
 from chainwatch.model.job import Job
 from chainwatch.model.plain_file import text_of
@@ -34,7 +34,10 @@ def adopt(
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
-    """Make a job that somebody submitted by hand a chain. It starts in mode observe."""
+    """Make a job that somebody submitted by hand a chain. It starts in mode observe.
+
+    Exit codes: 1 Slurm does not know the job, or it is over; 2 it cannot become a chain; 3 it belongs to one; 4 no answer.
+    """
     job_id = common.job_number(which)
     where = common.state_directory(state)
     with common.opened(where, create=True) as store:
@@ -55,7 +58,7 @@ def adopt(
         try:
             chain = chain_of({k: v for k, v in own.items() if v}, option_words, path, args, directory=job.directory)
         except ValueError as e:
-            common.fail(f"job {job.shown_id} cannot become a chain: {first_words(e)}")
+            common.fail(f"job {job.shown_id} cannot become a chain: {e}")
         record = new_chain(store, safe_name(name or job.name), chain, clusters, Origin.ADOPTED, name)
         names = _met(store, backend, record, job)
         warn_unattended(store, where, names[0])

@@ -138,6 +138,8 @@ def ago(moment: datetime | None, at: datetime | None = None) -> str:
 
 def guarded(run: Callable[[], None], *, debug: bool) -> int:
     """Run the program; whatever goes wrong ends in one line and an exit code, a traceback only with `--debug`."""
+    from pydantic import ValidationError
+
     from chainwatch.config import ConfigError
     from chainwatch.slurm.backend import NoInformation, SlurmError
     from chainwatch.store import LeaseHeld, LeaseLost, StoreError
@@ -165,6 +167,11 @@ def guarded(run: Callable[[], None], *, debug: bool) -> int:
         said = (
             str(e) if known and str(e) else f"{type(e).__name__}: {e} (a fault of chainwatch; --debug shows the rest)"
         )
+        if isinstance(e, ValidationError):
+            where = ", ".join(
+                sorted({".".join(map(str, i["loc"])) or "all of it" for i in e.errors(include_url=False)})
+            )
+            said = f"what is remembered does not fit this version of chainwatch ({e.title}: {where}); --debug shows the rest"
         if isinstance(e, UnicodeEncodeError):
             said = f"{utf8(e.object[:200])!r} is no UTF-8 text: chainwatch cannot keep it"
         for line in said.splitlines():

@@ -86,7 +86,7 @@ def restore(
 
 
 def nodes(json: common.Json = False, state: common.State = None) -> None:
-    """Nodes that chains keep away from: why, and until when."""
+    """Nodes that chains keep away from: why, and until when. Exit code 0, also where there are none."""
     with common.opened(state) as store:
         excluded = store.excluded(common.now())
     if json:
@@ -104,7 +104,10 @@ def nodes(json: common.Json = False, state: common.State = None) -> None:
 def backup(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy.")], state: common.State = None
 ) -> None:
-    """Copy the database, consistently, while the daemon runs."""
+    """Copy the database, consistently, while the daemon runs; the copy is checked.
+
+    Exit codes: 0 it is written; 2 there is no state, or the copy cannot be written there.
+    """
     with common.opened(state) as store:
         written = store.backup(path)
     typer.echo(f"{written} is a copy of the database")

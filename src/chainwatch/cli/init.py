@@ -6,7 +6,7 @@ import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -24,7 +24,8 @@ def init(
 ) -> None:
     """Write a commented configuration that `chainwatch check` accepts.
 
-    Exit code 1: there is one already; 2: the script or the job cannot be read.
+    Exit codes: 0 it is written; 1 there is one already, or Slurm does not know the job; 2 the script cannot be read, or the
+    file not be written; 4 Slurm gave no answer.
     """
     if source is None:
         source = typer.prompt("Batch script, or id of a running job")
@@ -39,11 +40,17 @@ def init(
         return
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:  # a FileExistsError, too: there is a file where its directory should be
+        common.fail(f"cannot make {target.parent}: {error.strerror}")
+    try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        _fail(f"{target} is there already: add the chain by hand (--output - prints it), or name another --output", 1)
+        common.fail(
+            f"{target} is there already: add the chain by hand (--output - prints it), or name another --output",
+            common.NO,
+        )
     except OSError as error:
-        _fail(f"cannot write {target}: {error.strerror}", 2)
+        common.fail(f"cannot write {target}: {error.strerror}")
     with os.fdopen(handle, "w") as out:
         out.write(text)
     typer.echo(f"wrote {target}; look through it, then: chainwatch check {file}")
@@ -55,7 +62,7 @@ def _of_script(path: Path) -> Begin:
     try:
         return from_script(path.resolve(), text_of(path))
     except OSError as error:
-        _fail(f"cannot read {path}: {error.strerror}", 2)
+        common.fail(f"cannot read {path}: {error.strerror}")
 
 
 def _of_job(number: int) -> Begin:
@@ -63,13 +70,8 @@ def _of_job(number: int) -> Begin:
     try:
         job = backend.job(number)
         if job is None:
-            _fail(f"Slurm does not know job {number} any more; name its batch script instead", 2)
+            common.fail(f"Slurm does not know job {number} any more; name its batch script instead", common.NO)
         text = (backend.script(number) or b"").decode("utf-8", "replace")
     except NoInformation as error:
-        _fail(f"Slurm does not answer: {error}", 2)
+        common.fail(f"Slurm does not answer: {error}", common.SILENT)
     return from_job(job, text)
-
-
-def _fail(sentence: str, code: int) -> NoReturn:
-    typer.echo(sentence, err=True)
-    raise typer.Exit(code)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from chainwatch.actions import options as words
 from chainwatch.cli import common
 from chainwatch.cli.first import captured_environment, captured_umask
+from chainwatch.config.explain import in_words
 from chainwatch.config.models import Chain
 from chainwatch.config.values import expand_path
 from chainwatch.model.plain_file import text_of
@@ -53,7 +54,10 @@ def chain_of(
         rules["mark"] = own["cw-done-mark"]
     if rules:
         settings["done"] = rules
-    return Chain.stored(settings)
+    try:
+        return Chain.stored(settings)
+    except ValidationError as e:
+        raise ValueError(in_words(e, settings, Chain)) from None
 
 
 def _changes_directory(script: str) -> bool:
@@ -115,11 +119,3 @@ def job_id_of(record: ChainRecord) -> int | None:
     """The job that was submitted and that no poll has shown yet."""
     expected = record.facts.get("expected")
     return int(expected["job_id"]) if isinstance(expected, dict) else None
-
-
-def first_words(error: ValueError) -> str:
-    """What is wrong, without the rest of a validation's report."""
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
-    return str(error)

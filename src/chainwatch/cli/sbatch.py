@@ -14,7 +14,7 @@ from chainwatch.actions import options as words
 from chainwatch.cli import common
 from chainwatch.cli.attended import warn_unattended
 from chainwatch.cli.first import submit_first
-from chainwatch.cli.registering import chain_of, first_words, job_id_of, new_chain, one_chain_a_task, safe_name
+from chainwatch.cli.registering import chain_of, job_id_of, new_chain, one_chain_a_task, safe_name
 from chainwatch.config.models import Config
 from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.jobids import expand_tasks
@@ -53,7 +53,7 @@ def sbatch(context: typer.Context) -> None:
         own = {o.name: o.value or "" for o in (*_own_lines(text), *line.options) if o.name.startswith("cw-")}
         chain = chain_of(own, option_words, script, line.args)
     except ValueError as e:
-        common.fail(f"the chainwatch options are wrong: {first_words(e)}")
+        common.fail(f"the chainwatch options are wrong: {e}")
     name = own.get("cw-name") or job_name
     array = words.last(slurm_options, "array") or words.last(in_script, "array")
     parsable = words.last(line.options, "parsable") is not None

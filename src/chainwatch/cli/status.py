@@ -10,7 +10,7 @@ import typer
 from chainwatch.cli import common, tables
 from chainwatch.cli.attended import daemon_line
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
-from chainwatch.reports import changed, last_that_progressed
+from chainwatch.reports import changed, last_that_progressed, variables
 from chainwatch.store import Store
 from chainwatch.store.records import CONFIGURATION, ChainRecord
 from chainwatch.store.standing import standing
@@ -71,7 +71,7 @@ def _now(c: ChainRecord) -> str:
 
 
 def history(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
-    """All attempts of a chain, and how each ended; `explain` and --json say all of it."""
+    """All attempts of a chain, and how each ended; `explain` and --json say all of it. Exit code 1: no such chain."""
     with common.opened(state) as store:
         common.known_chain(store, chain)
         attempts = store.attempts(chain)
@@ -103,12 +103,14 @@ def explain(
             common.fail(f"{chain} has no attempt {attempt if attempt is not None else 'yet'}", common.NO)
         evidence = store.evidence(chain, chosen.number)
         said = [(at, sentence) for at, number, _, sentence in store.decisions(chain) if number == chosen.number]
-    differences = changed(last_that_progressed(attempts, chosen), chosen)
+    progressed = last_that_progressed(attempts, chosen)
+    differences = changed(progressed, chosen)
     if json:
         common.print_json(
             {
                 "chain": chain, "attempt": as_dict(chosen), "verdict": chosen.verdict, "evidence": evidence,
                 "decisions": [{"at": at, "sentence": s} for at, s in said], "changed": differences,
+                "variables": {which: sorted(names) for which, names in variables(progressed, chosen).items()},
             }
         )  # fmt: skip
         return
@@ -187,7 +189,6 @@ def as_dict(a: Attempt) -> dict[str, Any]:
         "script_digest": a.script_digest or None,
         "commit": a.commit or None,
         "image": a.image or None,
-        "variables": a.variables,
     }
 
 

@@ -47,7 +47,10 @@ def pause(
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
-    """Submit nothing for this chain until `resume`. A job that lives goes on."""
+    """Submit nothing for this chain until `resume`. A job that lives goes on.
+
+    Exit codes: 1 no such chain; with --hold also 3 the site forbids it, 4 Slurm gave no answer.
+    """
     try:
         length = None if span is None else parse_duration(span)
     except ValueError as e:
@@ -60,7 +63,7 @@ def pause(
 
 
 def resume(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
-    """Look after a paused or stopped chain again."""
+    """Look after a paused or stopped chain again. Exit code 1: there is no such chain."""
     _wish(chain, state, json, lambda store: f"{wishes.resume(store, chain, common.now())}, at the daemon's next pass")
 
 
@@ -71,7 +74,10 @@ def stop(
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
-    """End the chain: nothing is submitted any more. `retry` begins again."""
+    """End the chain: nothing is submitted any more. `retry` begins again.
+
+    Exit codes: 1 no such chain; with --cancel also 3 refused, 4 Slurm gave no answer.
+    """
     goes_on = "" if cancel else "; a job that it has goes on (`--cancel` ends it)"
     _wish(chain, state, json, lambda store: wishes.stop(store, chain, common.now(), why=why) + goes_on)
     if cancel:
@@ -86,7 +92,10 @@ def retry(
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
-    """Submit the next job although the chain rests or stopped. Budgets count from here."""
+    """Submit the next job although the chain rests or stopped. Budgets count from here.
+
+    Exit codes: 1 no such chain; 3 refused, since there is nothing to try again.
+    """
     with common.opened(state) as store:
         record = common.known_chain(store, chain)
         try:
@@ -101,7 +110,7 @@ def retry(
 
 
 def done(chain: common.ChainName, why: Why = "", json: common.Json = False, state: common.State = None) -> None:
-    """Your word that the chain is finished: nothing is submitted any more."""
+    """Your word that the chain is finished: nothing is submitted any more. Exit code 1: there is no such chain."""
     _wish(chain, state, json, lambda store: wishes.done(store, chain, common.now(), why=why))
 
 
@@ -111,14 +120,17 @@ def mode(
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
-    """Let chainwatch act for this chain, or only observe it."""
+    """Let chainwatch act for this chain, or only observe it. Exit codes: 1 no such chain; 3 the site forbids it."""
     if mode is Mode.ACT:
         common.as_the_site_allows("act")
     _wish(chain, state, json, lambda store: wishes.mode(store, chain, mode))
 
 
 def forget(chain: common.ChainName, json: common.Json = False, state: common.State = None) -> None:
-    """Take a chain out of the list. Its history is kept; its jobs and files are not touched."""
+    """Take a chain out of the list. Its history is kept; its jobs and files are not touched.
+
+    Exit code 1: there is no such chain.
+    """
     with common.opened(state) as store:
         record = common.known_chain(store, chain)
         archived = store.forget_chain(chain)

@@ -33,13 +33,17 @@ _EXPECTED = {
     "model_attributes_type": "keys and values are expected",
     "tuple_type": "a list is expected",
     "list_type": "a list is expected",
+    "time_type": "a time of day like 09:00 or 22:30 is expected",
+    "time_parsing": "a time of day like 09:00 or 22:30 is expected",
     "datetime_type": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
     "datetime_parsing": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
     "datetime_from_date_parsing": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
 }
 STAND_IN = "\0"
 """Divides a chain's name from a number where the name is taken: the chain is judged all the same."""
-_LIMITS = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most"}
+_LIMITS = {
+    "greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most", "less_than": "less than",
+}  # fmt: skip
 
 
 def explained(error: ValidationError, tree: Tree, top: type[BaseModel] = Config) -> list[Problem]:
@@ -59,8 +63,30 @@ def explained(error: ValidationError, tree: Tree, top: type[BaseModel] = Config)
         said = found.setdefault((spot.file, spot.line, key), [])
         if message not in said:
             said.append(message)
-    problems = [Problem(*place, " or ".join(messages)) for place, messages in found.items()]
+    problems = [Problem(*place, _or(messages)) for place, messages in found.items()]
     return sorted(problems, key=lambda p: (p.file, p.line or 0, p.key))
+
+
+def _or(messages: list[str]) -> str:
+    """What several kinds of value expect, as one clause: `a whole number or `auto` is expected, not 'x'`."""
+    parts = [message.partition(" is expected") for message in messages]
+    if len({rest for _, _, rest in parts}) == 1 and all(said for _, said, _ in parts):
+        return " or ".join(what for what, _, _ in parts) + " is expected" + parts[0][2]
+    return " or ".join(messages)
+
+
+def in_words(error: ValidationError, settings: Any, top: type[BaseModel] = Config) -> str:
+    """What is wrong with plain settings that stand in no file (options of a command, what the store has), for people."""
+    problems = explained(error, _tree(settings, ""), top)
+    return "; ".join(f"{p.key}: {p.message}" if p.key else p.message for p in problems)
+
+
+def _tree(value: Any, key: str) -> Tree:
+    if isinstance(value, dict):
+        value = {name: _tree(inner, f"{key}.{name}" if key else str(name)) for name, inner in value.items()}
+    elif isinstance(value, list):
+        value = [_tree(inner, key) for inner in value]
+    return Tree(value, "", 0, key)
 
 
 def _message(item: dict[str, Any], path: tuple[Any, ...], spot: Tree, top: type[BaseModel]) -> str:
@@ -76,7 +102,7 @@ def _message(item: dict[str, Any], path: tuple[Any, ...], spot: Tree, top: type[
     if kind == "union_tag_invalid":
         return _choice("type", str(context["tag"]), str(context["expected_tags"]))
     if kind in _LIMITS:
-        limit = next(context[name] for name in ("ge", "gt", "le") if name in context)
+        limit = next(context[name] for name in ("ge", "gt", "le", "lt") if name in context)
         expected = f"{_LIMITS[kind]} {limit:g} is expected"
     elif kind in {"literal_error", "enum"}:
         return _choice("", _shown(spot, path), str(context["expected"]))

@@ -1,5 +1,5 @@
 """Accounting of time, reports, replay and advice."""
 
-from chainwatch.reports.changed import changed, last_that_progressed
+from chainwatch.reports.changed import changed, last_that_progressed, variables
 
-__all__ = ["changed", "last_that_progressed"]
+__all__ = ["changed", "last_that_progressed", "variables"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from chainwatch.model.chain import Attempt
 
+_OURS = "CHAINWATCH_"
 _MOST = 8
 """So many names of variables are told."""
 
@@ -35,14 +36,19 @@ def changed(before: Attempt | None, this: Attempt) -> list[str]:
     return found + _variables(before, this)
 
 
+def variables(before: Attempt | None, this: Attempt) -> dict[str, set[str]]:
+    """Names of the environment's variables that are `new` and `gone`, as far as both are known; our own are no news. Names
+    only: values may be secrets."""
+    if before is None or not before.variables or not this.variables:
+        return {"new": set(), "gone": set()}
+    old, now = ({name for name in a.variables if not name.startswith(_OURS)} for a in (before, this))
+    return {"new": now - old, "gone": old - now}
+
+
 def _variables(before: Attempt, this: Attempt) -> list[str]:
-    """Names only: values may be secrets."""
-    if not before.variables or not this.variables:
-        return []
-    new, gone = set(this.variables) - set(before.variables), set(before.variables) - set(this.variables)
     return [
         f"environment: {verb} since attempt {before.number}: {_listed(names)}"
-        for verb, names in (("new", new), ("gone", gone))
+        for verb, names in variables(before, this).items()
         if names
     ]
 
