@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -92,10 +95,45 @@ def test_the_json_has_the_documented_keys(cases: Path, capfd: pytest.CaptureFixt
     assert value["path"] == str(cases / DAMAGED_RUN)
     assert value["newest_intact"] == {"path": str(cases / DAMAGED_RUN / "global_step20"), "step": 20}
     older, newer = value["checkpoints"]
-    keys = {"path", "step", "format", "status", "reason", "unverifiable", "warnings", "problems"}
+    keys = {"path", "step", "format", "status", "reason", "unverifiable", "warnings", "problems", "in_progress_until"}
     assert set(older) == set(newer) == keys
     assert (older["status"], newer["status"]) == ("intact", "damaged")
     assert set(newer["problems"][0]) == {"file", "code", "expected", "found"}
+
+
+@pytest.mark.parametrize("command", ["verify", "latest", "quarantine"])
+def test_one_that_is_in_progress_says_why_and_until_when(
+    cases: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str
+) -> None:
+    shutil.copytree(cases / DAMAGED_RUN, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "global_step20")
+    newer = next(each for each in (tmp_path / "run").iterdir() if each.is_dir())
+    changed = time.time() - 90
+    for each in (*newer.rglob("*"), newer):
+        os.utime(each, (changed, changed))
+    path = str(newer if command == "quarantine" else tmp_path / "run")
+    more = ["--state", str(tmp_path / "state")] if command == "quarantine" else []
+    code, out, err = run(capfd, command, path, *more)
+    at = datetime.fromtimestamp(changed + 300, UTC)
+    assert code == 3
+    assert re.search(rf"it changed 9\d s ago: in progress until {at:%H:%M:%S} UTC", out + err)
+    if command != "quarantine":
+        told = json.loads(run(capfd, command, path, "--json")[1])["checkpoints"][0]
+        assert (told["status"], told["in_progress_until"]) == ("in_progress", f"{at:%Y-%m-%dT%H:%M:%SZ}")
+        assert "in progress until" not in "".join(run(capfd, command, path, "--settle", "0")[1:])
+
+
+def test_one_that_is_held_open_for_writing_is_in_progress_as_long_as_its_writer_lives(
+    cases: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(cases / DAMAGED_RUN, tmp_path / "run")
+    newer = next(each for each in (tmp_path / "run").iterdir() if each.is_dir() and each.name != "global_step20")
+    file = next(each for each in newer.rglob("*") if each.is_file())
+    with file.open("ab"):
+        for each in (*newer.rglob("*"), newer):
+            os.utime(each, (1e9, 1e9))
+        _, out, _ = run(capfd, "verify", str(newer))
+    assert "a process holds it open for writing" in out
 
 
 def test_the_json_of_nothing_has_no_newest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

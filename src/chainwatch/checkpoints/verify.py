@@ -173,7 +173,7 @@ def judge(candidate: Candidate, inventory: Inventory, options: Options) -> Check
             for difference in differences(look):
                 look.warn(difference)
     modified = _modified(candidate, look)
-    status = _status(look, candidate, modified, options)
+    status, settles = _status(look, candidate, modified, options)
     return Checkpoint(
         path=candidate.path,
         step=look.step,
@@ -185,6 +185,7 @@ def judge(candidate: Candidate, inventory: Inventory, options: Options) -> Check
         unverifiable=not look.checksummed,
         modified=modified,
         size=sum(info.st_size for info in look.stats.values()),
+        settles=settles,
     )
 
 
@@ -242,19 +243,20 @@ def _modified(candidate: Candidate, look: Look) -> float:
     return newest
 
 
-def _status(look: Look, candidate: Candidate, modified: float, options: Options) -> Status:
+def _status(look: Look, candidate: Candidate, modified: float, options: Options) -> Tuple[Status, float]:
+    """The answer, and until when one that is in progress is given time (0: as long as its writer lives)."""
     codes = {problem.code for problem in look.problems}
     if not codes:
-        return Status.INTACT
+        return Status.INTACT, 0.0
     if not codes & PERMANENT_CODES:
         now = time.time() if options.now is None else options.now
         if now - modified < options.settle:
-            return Status.IN_PROGRESS
+            return Status.IN_PROGRESS, modified + options.settle
         from chainwatch.checkpoints.writers import has_writer
 
         if candidate.run.stat(candidate.name) is not None and has_writer(candidate.path):
-            return Status.IN_PROGRESS
-    return Status.INCOMPLETE if codes & INCOMPLETE_CODES else Status.DAMAGED
+            return Status.IN_PROGRESS, 0.0
+    return (Status.INCOMPLETE if codes & INCOMPLETE_CODES else Status.DAMAGED), 0.0
 
 
 def _reason(status: Status, look: Look, options: Options) -> str:

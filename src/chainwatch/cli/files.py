@@ -13,7 +13,7 @@ from chainwatch.actions import aside
 from chainwatch.actions.audit import Audit
 from chainwatch.checkpoints import verify
 from chainwatch.cli import common, tables
-from chainwatch.cli.light import error_text
+from chainwatch.cli.light import error_text, waits
 from chainwatch.model.checkpoint import Status
 
 
@@ -38,6 +38,8 @@ def quarantine(
         common.fail(f"{where} is no checkpoint", common.NO)
     if found[0].status in {Status.INTACT, Status.IN_PROGRESS} and not force:
         how = str(found[0].status).replace("_", " ")
+        if found[0].status is Status.IN_PROGRESS:
+            how += f" ({waits(found[0], judge='')})"
         common.fail(f"{where} is {how}: it stays where it is (--force moves it all the same)", common.REFUSED)
     run = os.path.dirname(where.rstrip("/"))
     now = common.now()

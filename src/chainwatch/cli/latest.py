@@ -19,12 +19,16 @@ from chainwatch.cli.light import (
     say,
     say_unknown,
     seconds,
+    waits,
 )
+from chainwatch.model.checkpoint import Status
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from typing import List
+
+    from chainwatch.model.checkpoint import Checkpoint
 
 HELP = """\
 usage: chainwatch latest RUN_DIR [--format NAME | --rule FILE] [--json] [--deep] [--settle SECONDS] [--patience SECONDS]
@@ -38,14 +42,15 @@ Prints the path of the newest intact checkpoint under RUN_DIR and nothing else:
       *) exit 1 ;;                       # some exist, none is intact: a person must look
     esac
 
-Exit codes: 0 found; 1 no checkpoint exists yet; 3 some exist and none is intact, or files
-look like saves of no known format; 2 usage, or RUN_DIR cannot be read.
+Exit codes: 0 found; 1 no checkpoint exists yet; 3 some exist and none is intact (yet: one in
+progress is not), or files look like saves of no known format; 2 usage, or RUN_DIR cannot be read.
 A RUN_DIR that does not exist is exit 1 where its parent does, else 2: a mount may be gone. Make it once, by hand.
   --format NAME      judge only checkpoints of that format (default: found by itself)
   --rule FILE        YAML or JSON of your own rule for checkpoints of no known format (which files must exist)
   --json             the answer as JSON, with the checkpoints that were passed over
   --deep             read all bytes and verify every checksum
-  --settle SECONDS   an unfinished checkpoint that changed within this time is in progress (default 300)
+  --settle SECONDS   an unfinished checkpoint that changed within this time is in progress, and judged when nothing has
+                     changed for so long (default 300; 0 judges it now)
   --patience SECONDS storage that stands still this long is given up, exit code 2 (default 60; 0: wait for ever)
 """
 
@@ -90,7 +95,7 @@ def _latest(path: str, given: Arguments) -> int:
     newest = max(passed, key=lambda each: each.step or -1, default=None)
     if found is not None:
         if newest is not None and (newest.step or -1) > (found.step or -1):
-            say(f"step {newest.step} is passed over, it is {newest.status.value.replace('_', ' ')}: {newest.reason}")
+            say(f"step {newest.step} is passed over, it is {newest.status.value.replace('_', ' ')}: {_why(newest)}")
         return OK
     if newest is None:
         unknown = unknown_at(where, options)
@@ -99,5 +104,9 @@ def _latest(path: str, given: Arguments) -> int:
             return NONE_INTACT
         say(f"no checkpoint under {path} yet")
         return NONE_THERE
-    say(f"none of {len(passed)} checkpoints under {path} is intact; the newest: {newest.reason}")
+    say(f"none of {len(passed)} checkpoints under {path} is intact; the newest: {_why(newest)}")
     return NONE_INTACT
+
+
+def _why(each: Checkpoint) -> str:
+    return f"{each.reason}; {waits(each)}" if each.status is Status.IN_PROGRESS else each.reason

@@ -205,9 +205,27 @@ def _checkpoint(each: Checkpoint) -> Dict[str, Any]:
         "status": each.status.value,
         "reason": each.reason,
         "unverifiable": each.unverifiable,
+        "in_progress_until": _moment(each.settles) if each.settles else None,
         "warnings": list(each.warnings),
         "problems": [problem._asdict() for problem in each.problems],
     }
+
+
+def _moment(seconds: float) -> str:
+    import time
+
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def waits(each: Checkpoint, judge: str = " (--settle 0 judges it now)") -> str:
+    """Why a checkpoint is in progress, and until when: it is judged by its bytes alone then."""
+    if not each.settles:
+        return "a process holds it open for writing: in progress as long as that lives"
+    import time
+
+    ago = max(0, int(time.time() - each.modified))
+    at = time.strftime("%H:%M:%S", time.gmtime(each.settles))
+    return f"it changed {ago} s ago: in progress until {at} UTC, if nothing changes any more{judge}"
 
 
 def exit_code(report: RunReport) -> int:

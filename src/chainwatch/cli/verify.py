@@ -22,6 +22,7 @@ from chainwatch.cli.light import (
     say,
     say_unknown,
     seconds,
+    waits,
 )
 from chainwatch.model.checkpoint import Checkpoint, RunReport, Status
 
@@ -37,8 +38,8 @@ usage: chainwatch verify PATH [--deep] [--nan] [--seal] [--format NAME | --rule 
 
 Judges the checkpoint at PATH, or every checkpoint under that run directory: intact, damaged, incomplete or in progress.
 
-Exit codes: 0 intact (for a run directory: an intact one exists); 1 no checkpoint there; 3 there are, none intact, or
-files look like saves of no known format; 2 usage, or PATH cannot be read or sealed.
+Exit codes: 0 intact (for a run directory: an intact one exists); 1 no checkpoint there; 3 there are, none intact (yet: one
+in progress is not intact), or files look like saves of no known format; 2 usage, or PATH cannot be read or sealed.
   --deep             read all bytes and verify every checksum that the format has, and the seal, where there is one
   --nan              read all tensors and count NaN and infinite values in each; the verdict stays as it is
   --seal             keep digests of the intact checkpoints, so that later rot shows in formats without a checksum
@@ -48,7 +49,8 @@ files look like saves of no known format; 2 usage, or PATH cannot be read or sea
   --format NAME      judge only checkpoints of that format (default: found by itself)
   --rule FILE        YAML or JSON of your own rule for checkpoints of no known format (which files must exist)
   --json             the answer as JSON
-  --settle SECONDS   an unfinished checkpoint that changed within this time is in progress (default 300)
+  --settle SECONDS   an unfinished checkpoint that changed within this time is in progress, and judged when nothing has
+                     changed for so long (default 300; 0 judges it now)
   --patience SECONDS storage that stands still this long is given up, exit code 2 (default 60; 0: wait for ever)
 """
 
@@ -190,6 +192,8 @@ def _print_one(each: Checkpoint, report: RunReport) -> None:
     name = os.path.relpath(each.path, report.path) if each.path != report.path else os.path.basename(each.path)
     print(f"{shown}  step {step:>8}  {printable(name)}  ({each.format})")
     _line(each.reason)
+    if each.status is Status.IN_PROGRESS:
+        _line(waits(each))
     for problem in each.problems[1:SHOWN]:
         _line(f"- {problem.sentence()}")
     for warning in each.warnings[:SHOWN]:

@@ -67,6 +67,9 @@ class Checkpoint(NamedTuple):
     """Newest mtime of its files, epoch seconds; 0 where unknown."""
     size: int = 0
     """Bytes of its files, as far as they were looked at."""
+    settles: float = 0.0
+    """Of one in progress: when it counts as given up if nothing changes any more, epoch seconds. 0 where a process holds it
+    open for writing, or it is not in progress."""
 
     @property
     def intact(self) -> bool:
