@@ -16,6 +16,8 @@ _RANK = re.compile(
     rb"|(?P<task>\d{1,6}): "  # srun --label
     rb"|\[?(?:stderr|stdout)\]?: ?"  # launchers that collect their children's output
     rb"|\((?:[\w.:-]+ )?pid=\d+(?:, ip=[\d.a-fA-F:]+)?\) ?"  # ray
+    rb"|(?:\[(?!WARN|INFO|DEBUG|NOTE|warn|info|debug)[A-Za-z][\w./ #-]{0,60}\]:? ?|[A-Za-z][\w.-]{0,40} {1,9}\| ?)"
+    rb"(?=Traceback \(most recent|  File \"|    \S|(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?:: |$))"  # somebody's own
     rb")"
 )
 _COLLECTED = re.compile(
