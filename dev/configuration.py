@@ -21,8 +21,9 @@ from chainwatch.checkpoints.formats import FORMATS
 from chainwatch.config import Config, shape
 from chainwatch.config.models import Chain
 from chainwatch.config.site import SITE_FILE, Site
-from chainwatch.config.values import Duration, ExpandedText, Options, Pattern, StepPattern, Words, show_duration
+from chainwatch.config.values import Duration, ExpandedText, Options, Pattern, StepPattern, Words
 from chainwatch.evidence import PROFILES
+from chainwatch.model.durations import show_duration
 
 _HEAD = """\
 # Configuration

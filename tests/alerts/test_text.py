@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainwatch.alerts.text import clean, clip, defused, fenced, markdown, redact
+from chainwatch.alerts.text import defused, fenced, markdown
+from chainwatch.model.text import clean, clip, redact
 
 
 @given(st.text(), st.integers(min_value=1, max_value=200))

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainwatch.config.values import expand_path, parse_duration, show_duration
+from chainwatch.config.values import expand_path
+from chainwatch.model.durations import parse_duration, show_duration
 
 
 @pytest.mark.parametrize(

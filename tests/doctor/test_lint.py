@@ -121,7 +121,7 @@ def test_a_warning_that_comes_later_than_preemption_allows_is_named() -> None:
 
 @pytest.mark.parametrize(("every", "said"), [("3h", "more often"), ("10s", "less often"), ("13m", None)])
 def test_the_save_interval_is_weighed_against_the_measured_failures(every: str, said: str | None) -> None:
-    from chainwatch.config.values import parse_duration
+    from chainwatch.model.durations import parse_duration
 
     site = Site(between_failures=timedelta(hours=6), save_takes=timedelta(seconds=20), save_every=parse_duration(every))
     found = [finding for finding in lint(GOOD, site) if finding.code == "save_interval"]

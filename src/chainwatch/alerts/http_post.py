@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from chainwatch.alerts.channel import Answer, Told, TryLater, Unwelcome
-from chainwatch.alerts.text import clean
+from chainwatch.model.text import clean
 
 _MOST = 64 * 1024
 _HOPS = 2

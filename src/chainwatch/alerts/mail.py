@@ -17,9 +17,9 @@ from pathlib import Path
 
 from chainwatch.alerts.channel import Answer, Told, TryLater, Unwelcome
 from chainwatch.alerts.message import Message, plain
-from chainwatch.alerts.text import clean
 from chainwatch.config.alerts import Email
 from chainwatch.config.secrets import SecretUnusable
+from chainwatch.model.text import clean
 
 
 def compose(settings: Email, messages: Sequence[Message], summary: str, now: datetime) -> EmailMessage:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from chainwatch.alerts.message import Message
-from chainwatch.alerts.text import clip, defused, fenced, markdown
+from chainwatch.alerts.text import defused, fenced, markdown
+from chainwatch.model.text import clip
 
 _SIGN = {"info": "ℹ️", "warning": "⚠️", "critical": "🛑"}
 _LONGEST = 16000

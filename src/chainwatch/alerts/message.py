@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from chainwatch.alerts.text import clean, redact
+from chainwatch.model.text import clean, redact
 from chainwatch.store.records import Notice
 
 SEVERITIES = ("info", "warning", "critical")

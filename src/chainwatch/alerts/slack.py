@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from chainwatch.alerts.message import Message
-from chainwatch.alerts.text import clip, defused
+from chainwatch.alerts.text import defused
+from chainwatch.model.text import clip
 
 _SIGN = {"info": "ℹ️", "warning": "⚠️", "critical": "🛑"}
 

@@ -55,9 +55,13 @@ def build(only: str | None = None) -> typer.Typer:
     return app
 
 
+def _say_version() -> None:
+    typer.echo(f"chainwatch {__version__}")
+
+
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"chainwatch {__version__}")
+        _say_version()
         raise typer.Exit
 
 
@@ -114,6 +118,8 @@ def main(arguments: Sequence[str]) -> int:
     if empty:
         print(f"chainwatch: {empty}", file=sys.stderr)
         return common.UNUSABLE
+    if first is None and "--version" in arguments:
+        return common.guarded(_say_version, debug=False)
     app = build(first if first in COMMANDS else None)
     return common.guarded(lambda: app(list(arguments), prog_name="chainwatch"), debug="--debug" in arguments)
 

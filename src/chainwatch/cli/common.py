@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from chainwatch.cli.completion import chain_names
 from chainwatch.cli.light import DEFAULT_STATE
-from chainwatch.store import Store, open_store
-from chainwatch.store.records import ChainRecord
+
+if TYPE_CHECKING:  # a database takes longer to import than many commands run
+    from chainwatch.store import Store
+    from chainwatch.store.records import ChainRecord
 
 NO, UNUSABLE, REFUSED, SILENT = 1, 2, 3, 4
 
@@ -68,6 +70,8 @@ def state_directory(state: Path | None) -> Path:
 @contextmanager
 def opened(state: Path | None, *, create: bool = False) -> Iterator[Store]:
     """The store of a state directory, closed at the end."""
+    from chainwatch.store import open_store
+
     store = open_store(state_directory(state), os.environ.get("CHAINWATCH_DATABASE"), create=create)
     try:
         yield store
@@ -138,12 +142,6 @@ def ago(moment: datetime | None, at: datetime | None = None) -> str:
 
 def guarded(run: Callable[[], None], *, debug: bool) -> int:
     """Run the program; whatever goes wrong ends in one line and an exit code, a traceback only with `--debug`."""
-    from pydantic import ValidationError
-
-    from chainwatch.config import ConfigError
-    from chainwatch.slurm.backend import NoInformation, SlurmError
-    from chainwatch.store import LeaseHeld, LeaseLost, StoreError
-
     try:
         run()
     except SystemExit as e:
@@ -156,25 +154,35 @@ def guarded(run: Callable[[], None], *, debug: bool) -> int:
     except Exception as e:
         if debug:
             raise
-        code = UNUSABLE
-        if isinstance(e, (LeaseHeld, LeaseLost)):
-            code = REFUSED
-        elif isinstance(e, NoInformation):
-            code = SILENT
-        elif isinstance(e, SlurmError):
-            code = REFUSED
-        known = isinstance(e, (ConfigError, StoreError, SlurmError, OSError, ValueError))
-        said = (
-            str(e) if known and str(e) else f"{type(e).__name__}: {e} (a fault of chainwatch; --debug shows the rest)"
-        )
-        if isinstance(e, ValidationError):
-            where = ", ".join(
-                sorted({".".join(map(str, i["loc"])) or "all of it" for i in e.errors(include_url=False)})
-            )
-            said = f"what is remembered does not fit this version of chainwatch ({e.title}: {where}); --debug shows the rest"
-        if isinstance(e, UnicodeEncodeError):
-            said = f"{utf8(e.object[:200])!r} is no UTF-8 text: chainwatch cannot keep it"
+        code, said = _told(e)
         for line in said.splitlines():
             print(f"chainwatch: {line}", file=sys.stderr)
         return code
     return 0
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    """The exit code of what went wrong, and what is said of it."""
+    from pydantic import ValidationError
+
+    from chainwatch.config import ConfigError
+    from chainwatch.slurm.backend import NoInformation, SlurmError
+    from chainwatch.store import LeaseHeld, LeaseLost, StoreError
+
+    code = UNUSABLE
+    if isinstance(error, (LeaseHeld, LeaseLost)):
+        code = REFUSED
+    elif isinstance(error, NoInformation):
+        code = SILENT
+    elif isinstance(error, SlurmError):
+        code = REFUSED
+    if isinstance(error, UnicodeEncodeError):
+        return code, f"{utf8(error.object[:200])!r} is no UTF-8 text: chainwatch cannot keep it"
+    if isinstance(error, ValidationError):
+        places = {".".join(map(str, i["loc"])) or "all of it" for i in error.errors(include_url=False)}
+        where = f"{error.title}: {', '.join(sorted(places))}"
+        return code, f"what is remembered does not fit this version of chainwatch ({where}); --debug shows the rest"
+    known = isinstance(error, (ConfigError, StoreError, SlurmError, OSError, ValueError))
+    if known and str(error):
+        return code, str(error)
+    return code, f"{type(error).__name__}: {error} (a fault of chainwatch; --debug shows the rest)"

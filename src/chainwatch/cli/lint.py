@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 
 from chainwatch.actions import beforehand
-from chainwatch.alerts.text import clean
 from chainwatch.cli import common
 from chainwatch.config import Chain
 from chainwatch.doctor.finding import Level
 from chainwatch.doctor.lint import Site
 from chainwatch.doctor.lint import lint as findings_of
 from chainwatch.model.plain_file import text_of
+from chainwatch.model.text import clean
 
 
 def lint(

@@ -10,11 +10,11 @@ import typer
 from chainwatch.cli import common, tables
 from chainwatch.cli.attended import daemon_line
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
+from chainwatch.model.durations import span
 from chainwatch.reports import changed, last_that_progressed, variables
 from chainwatch.store import Store
 from chainwatch.store.records import CONFIGURATION, ChainRecord
 from chainwatch.store.standing import standing
-from chainwatch.web.words import span
 
 _STYLES = {
     "running": "green",

@@ -9,8 +9,8 @@ import typer
 
 from chainwatch.actions import wishes
 from chainwatch.cli import common
-from chainwatch.config.values import parse_duration
 from chainwatch.model.chain import Mode
+from chainwatch.model.durations import parse_duration
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Origin
 

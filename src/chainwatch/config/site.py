@@ -18,9 +18,10 @@ from chainwatch.config.document import MOST_BYTES, ConfigError, Problem, parse
 from chainwatch.config.explain import explained
 from chainwatch.config.models import Chain, Config
 from chainwatch.config.section import Section
-from chainwatch.config.values import Duration, show_duration
+from chainwatch.config.values import Duration
 from chainwatch.config.web import Web
 from chainwatch.model.chain import Mode
+from chainwatch.model.durations import show_duration
 from chainwatch.model.plain_file import open_plain
 
 SITE_FILE = Path("/etc/chainwatch/site.yaml")

@@ -11,40 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
-_UNITS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
-"""Milliseconds, the largest unit first."""
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+from chainwatch.model.durations import parse_duration, show_duration
+
 _LONGEST_PATH, _LONGEST_NAME = 4095, 255
-_LONGEST = timedelta(days=36_500)
-
-
-def parse_duration(value: Any) -> timedelta:
-    """`30s`, `10m`, `1h30m`, `2d` as a timedelta. A bare number is refused: its unit would be a guess."""
-    if isinstance(value, timedelta):
-        return value
-    if isinstance(value, str):
-        text = value.strip().lower()
-        parts = _PART.findall(text)
-        if parts and not _PART.sub("", text).strip():
-            milliseconds = sum(float(n) * _UNITS[u] for n, u in parts)
-            if milliseconds > _LONGEST / timedelta(milliseconds=1):
-                raise ValueError(f"{value!r} is longer than a century")
-            return timedelta(milliseconds=round(milliseconds))
-        if text == "0":
-            return timedelta(0)
-    if value == 0 and not isinstance(value, bool):
-        return timedelta(0)
-    raise ValueError(f"a duration like 30s, 10m, 1h30m or 2d is expected, not {value!r}")
-
-
-def show_duration(value: timedelta) -> str:
-    """The shortest way to write a duration so that `parse_duration` reads it back: `1h30m`. Exact to a millisecond."""
-    rest, out = round(value / timedelta(milliseconds=1)), ""
-    for unit, size in _UNITS.items():
-        if unit != "w" and rest >= size:
-            out += f"{rest // size}{unit}"
-            rest %= size
-    return out or "0s"
 
 
 STORED = {"stored": True}

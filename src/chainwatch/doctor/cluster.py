@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 
-from chainwatch.config.values import show_duration
 from chainwatch.doctor.asking import Patient
 from chainwatch.doctor.finding import Finding, Level
 from chainwatch.doctor.preemption import used_options
+from chainwatch.model.durations import show_duration
 from chainwatch.slurm import NoInformation
 from chainwatch.slurm.scontrol import parse_config
 from chainwatch.slurm.weaker import Weakness, of_release

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from chainwatch.config.values import show_duration
 from chainwatch.doctor.finding import Finding, Level
 from chainwatch.doctor.script import Command, Script, read
+from chainwatch.model.durations import show_duration
 
 
 @dataclass(frozen=True, slots=True)

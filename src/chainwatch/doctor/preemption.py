@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from chainwatch.actions import options as words
 from chainwatch.config.models import Chain
-from chainwatch.config.values import show_duration
 from chainwatch.doctor.asking import Patient
 from chainwatch.doctor.finding import Finding, Level
 from chainwatch.doctor.script import read
+from chainwatch.model.durations import show_duration
 from chainwatch.slurm import NoInformation
 from chainwatch.slurm.times import parse_duration
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from chainwatch.config.values import show_duration
 from chainwatch.doctor.asking import Patient
 from chainwatch.doctor.finding import Finding, Level
 from chainwatch.doctor.machine import places
 from chainwatch.model import mounts
+from chainwatch.model.durations import show_duration
 
 _AFS = frozenset({"afs", "auristorfs"})
 _MOMENT = r"(\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d|\w{3}\s+\d+ \d\d:\d\d:\d\d \d{4})"

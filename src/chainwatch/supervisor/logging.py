@@ -17,7 +17,7 @@ from typing import Any, Literal, TextIO, TypeAlias
 
 import structlog
 
-from chainwatch.alerts.text import clean, redact
+from chainwatch.model.text import clean, redact
 from chainwatch.store.records import ChainRecord
 
 LEVELS = ("debug", "info", "warning", "error")

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from chainwatch.alerts.text import clean, redact
 from chainwatch.model.chain import Attempt, ChainState, Decision, Desired, Mode
+from chainwatch.model.text import clean, redact
 from chainwatch.model.verdict import Line, Verdict
 from chainwatch.store.codec import decision_kind
 from chainwatch.store.records import ChainRecord, Notice, Save

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from chainwatch.actions import wishes
-from chainwatch.config.values import parse_duration
 from chainwatch.model.chain import ChainState, Desired, Mode
+from chainwatch.model.durations import parse_duration
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
 from chainwatch.web.html import Child, Markup, tag

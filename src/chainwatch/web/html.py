@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-from chainwatch.alerts.text import clean
+from chainwatch.model.text import clean
 
 
 class Markup(str):

@@ -9,6 +9,7 @@ from datetime import datetime
 from urllib.parse import quote
 
 from chainwatch.model.chain import Attempt, ChainState, Decision, Desired, ExcludedNode
+from chainwatch.model.durations import age, span
 from chainwatch.store.codec import decision_kind
 from chainwatch.store.records import ChainRecord, Notice, Point, Save
 from chainwatch.store.standing import Standing, standing
@@ -18,7 +19,7 @@ from chainwatch.web.html import Child, Markup, document, tag
 from chainwatch.web.scale import Scale
 from chainwatch.web.timeline import legend, timeline
 from chainwatch.web.view import View
-from chainwatch.web.words import age, badge, bar, left, path_of, span, steps, table, when
+from chainwatch.web.words import badge, bar, left, path_of, steps, table, when
 
 _FIRST = {ChainState.STOPPED: 0, ChainState.RESTING: 1, ChainState.RECOVERING: 2, ChainState.WAITING: 3}
 _HEADS = ("Chain", "State", "Since", "Progress", "Left", "Decided, and why")

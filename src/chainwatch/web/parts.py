@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from chainwatch.model.chain import Attempt, ExcludedNode
+from chainwatch.model.durations import age
 from chainwatch.model.verdict import Verdict
 from chainwatch.store.records import Notice
 from chainwatch.web.api import safe
 from chainwatch.web.html import Child, Markup, tag
 from chainwatch.web.timeline import family
-from chainwatch.web.words import age, table, when
+from chainwatch.web.words import table, when
 
 _HEADS = ("#", "Job", "Started", "Waited", "Ran", "Steps", "Saved", "Why it ended")
 

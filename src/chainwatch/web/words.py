@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from urllib.parse import quote
 
-from chainwatch.config.values import show_duration
 from chainwatch.model.chain import ChainState
+from chainwatch.model.durations import span
 from chainwatch.store.records import ChainRecord
 from chainwatch.store.standing import standing
 from chainwatch.web.html import Child, Markup, tag
@@ -16,16 +16,6 @@ from chainwatch.web.html import Child, Markup, tag
 def when(moment: datetime) -> Markup:
     """A moment, with the machine's way to write it beside it."""
     return tag("time", f"{moment:%d %b %H:%M} UTC", datetime=moment.isoformat())
-
-
-def age(span: timedelta) -> str:
-    """A span in its one or two largest units."""
-    seconds = max(0, int(span.total_seconds()))
-    for size in (86400, 3600, 60):
-        if seconds >= 2 * size:
-            seconds -= seconds % (size // (24 if size == 86400 else 60))
-            break
-    return show_duration(timedelta(seconds=seconds))
 
 
 def badge(state: ChainState) -> Markup:
@@ -38,11 +28,6 @@ def steps(chain: ChainRecord) -> str:
     if chain.step is None:
         return ""
     return f"{chain.step:,}" + (f" of {chain.target:,} ({chain.step / chain.target:.0%})" if chain.target else "")
-
-
-def span(seconds: float | None) -> str:
-    """How long, for people; empty where it is not known."""
-    return "" if seconds is None else age(timedelta(seconds=min(seconds, 10**9)))
 
 
 def left(chain: ChainRecord, now: datetime) -> str:
