@@ -321,7 +321,13 @@ def _last_completion(evidence: Evidence) -> Finding | None:
 def _a_stage(text: Finding, evidence: Evidence) -> bool:
     """Only one stage was finished: another program did not start, or steps and a failure that no teardown has follow."""
     later = [f for f in evidence.logs.findings if not f.effect and f.specificity >= _NO_TEARDOWN and before(text, f)]
-    return any(f.signature in _ONLY_AT_START or (text.survived > 0 and f.cause in _STAGE_FAILS) for f in later)
+    saving = text.signature == "completion/saved-final"
+    return any(
+        f.signature in _ONLY_AT_START
+        or (text.survived > 0 and f.cause in _STAGE_FAILS)
+        or (saving and f.cause is Cause.STORAGE)
+        for f in later
+    )
 
 
 def _line_for(cause: Cause, evidence: Evidence) -> Finding | None:
