@@ -54,6 +54,20 @@ def test_chains_of_one_name_are_all_judged_in_one_file_and_in_two(desk: Desk) ->
     ]
 
 
+def test_a_chain_that_a_file_names_twice_is_judged_twice_and_no_name_can_pass_for_one_of_ours(desk: Desk) -> None:
+    twice = (
+        "chains:\n  a: {batch: a.sh, done: {step: three}}\n  a: {batch: a.sh, retries: 3, each: {matrix: {x: [1]}}}\n"
+    )
+    assert desk.problems(twice) == [
+        "2: chains.a.done.step: a whole number is expected, not 'three'",
+        "3: chains.a: is given twice (first in line 2)",
+        "3: chains.a.retries: is not a known key here; did you mean `chains.a.recovery.retries`?",
+    ]
+    assert desk.problems('chains:\n  "a\\0b": {batch: a.sh}\n') == [
+        r"2: chains: the key 'a\x00b' holds a NUL character"
+    ]
+
+
 def test_a_sweep_that_cannot_be_made_hides_nothing_and_its_placeholders_are_not_taken_for_values(desk: Desk) -> None:
     said = desk.problems(
         """\

@@ -40,9 +40,9 @@ def lint(
     except OSError as error:
         typer.echo(f"cannot read {script}: {error.strerror}", err=True)
         raise typer.Exit(2) from None
-    site = _site(chain, state)
-    settings = Chain(batch=script.absolute())
-    missing = beforehand.missing_log_directories(settings, text, os.getcwd())
+    site, settings = _of_chain(chain, state)
+    settings = settings or Chain(batch=script.absolute())
+    missing = beforehand.missing_log_directories(settings, text, str(settings.directory or os.getcwd()))
     found = findings_of(text, replace(site, missing_log_directories=missing))
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
@@ -57,13 +57,14 @@ def lint(
         raise typer.Exit(1)
 
 
-def _site(chain: str | None, state: Path | None) -> Site:
+def _of_chain(chain: str | None, state: Path | None) -> tuple[Site, Chain | None]:
     if chain is None:
-        return Site()
+        return Site(), None
     from chainwatch.doctor.past import of_chain
 
     with common.opened(state) as store:
-        common.known_chain(store, chain)
+        settings = Chain.stored(common.known_chain(store, chain).settings)
         past = of_chain(store, chain)
     assert past is not None, "the chain is known"
-    return Site(between_failures=past.between_failures, save_every=past.save_every, save_takes=past.save_takes)
+    site = Site(between_failures=past.between_failures, save_every=past.save_every, save_takes=past.save_takes)
+    return site, settings

@@ -22,6 +22,8 @@ _MOST_NODES = 100_000
 _MOST_DEPTH = 50
 MOST_BYTES = 4 << 20
 _TAG = "tag:yaml.org,2002:"
+STAND_IN = "\0"
+"""Divides a chain's name from a number where the name is taken: the chain is judged all the same. No name holds it."""
 _SCALARS = frozenset(_TAG + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "value"))
 _OCTAL = re.compile(r"[-+]?0[0-9_]+")
 
@@ -267,9 +269,15 @@ class _Builder:
             key = self._text(str(key_node.value), here) if isinstance(key_node, yaml.ScalarNode) else ""
             if not key:
                 self._problems.append(Problem(self._name, line, ".".join(path), "a key must be a plain word"))
+            elif STAND_IN in key:
+                self._problems.append(
+                    Problem(self._name, line, ".".join(path), f"the key {key!r} holds a NUL character")
+                )
             elif key in found:
                 said = f"is given twice (first in line {found[key].line})"
                 self._problems.append(Problem(self._name, line, ".".join((*path, key)), said))
+                if path == ("chains",):
+                    found[f"{key}{STAND_IN}{line}"] = self.build(value_node, (*path, key), line)
             else:
                 found[key] = self.build(value_node, (*path, key), line)
         return {**merged, **found}

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from chainwatch.config import shape
-from chainwatch.config.document import Problem, Tree
+from chainwatch.config.document import STAND_IN, Problem, Tree
 from chainwatch.config.models import Config
 
 _SECRET = frozenset({"alerts", "web", "database"})
@@ -39,8 +39,6 @@ _EXPECTED = {
     "datetime_parsing": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
     "datetime_from_date_parsing": "a moment like 2026-09-01 or 2026-09-01T18:00+02:00 is expected",
 }
-STAND_IN = "\0"
-"""Divides a chain's name from a number where the name is taken: the chain is judged all the same."""
 _LIMITS = {
     "greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most", "less_than": "less than",
 }  # fmt: skip

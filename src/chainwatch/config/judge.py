@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chainwatch.config.document import Problem, Tree
-from chainwatch.config.explain import STAND_IN, explained
+from chainwatch.config.document import STAND_IN, Problem, Tree
+from chainwatch.config.explain import explained
 from chainwatch.config.models import Config
 
 Rule = Callable[[Config], Iterable[tuple[tuple[str | int, ...], str]]]

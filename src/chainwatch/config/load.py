@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chainwatch.config import shape, sweep
-from chainwatch.config.document import ConfigError, Problem, Tree, read
-from chainwatch.config.explain import STAND_IN
+from chainwatch.config.document import STAND_IN, ConfigError, Problem, Tree, read
 from chainwatch.config.judge import DEFAULTS, Rule, judged
 from chainwatch.config.models import Chain, Config
 from chainwatch.config.values import literal_path
@@ -85,7 +84,8 @@ class _File:
                 continue
             own = mapping or chain.with_value({})
             merged = own if defaults is None else _merged(defaults, own, Chain)
-            swept = sweep.expand(name, merged, self._folder, self._problems)
+            again = STAND_IN in name  # a chain of this name is there already, and makes the sweep's own mistakes
+            swept = [] if again else sweep.expand(name, merged, self._folder, self._problems)
             for one, settings in swept:
                 self._add(made, one, settings)
             if not swept:
