@@ -216,7 +216,7 @@ def _notice_of_slurm(evidence: Evidence) -> Finding | None:
     last: Finding | None = None
     for notice in (f for f in evidence.logs.findings if f.signature in _NOTICES and not went_on(f)):
         last = notice if last is None or before(last, notice) else last
-    return last if last is not None and last.signature in ("slurm/preemption", "slurm/time-limit") else None
+    return last if last is not None and last.cause in (Cause.PREEMPTION, Cause.TIME_LIMIT) else None
 
 
 def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading:
