@@ -13,9 +13,11 @@ import pytest
 from dev.slurm import PrivateCluster
 
 from chainwatch.diagnosis import diagnose
+from chainwatch.evidence import LogFile, read_logs
 from chainwatch.model.job import Job, JobState, Source
-from chainwatch.model.verdict import Evidence, LogEvidence, Outcome
+from chainwatch.model.verdict import Cause, Evidence, LogEvidence, Outcome
 from chainwatch.slurm import NoInformation
+from chainwatch.slurm.paths import log_paths
 from tests.cluster import theatre
 from tests.cluster.theatre import Theatre
 
@@ -74,6 +76,19 @@ def test_failed_after_the_final_step(play: Theatre) -> None:
     assert end.state is S.FAILED
     assert "training finished at step 3" in play.log("after_the_final_step")
     assert steps(end)["0"][0] == "FAILED"
+
+
+def test_a_job_whose_output_has_no_directory_dies_without_a_word_and_the_directory_is_named(
+    play: Theatre, release: tuple[int, ...]
+) -> None:
+    end = play.end("no_place_for_output")
+    if release > (22, 5) and end.state is S.COMPLETED:
+        return  # newer releases make the directory
+    assert (end.state, str(end.exit)) == (S.FAILED, "0:53")
+    logs = read_logs([LogFile(path) for path in log_paths(end).distinct])
+    verdict = diagnose(Evidence(end, frozenset({Source.ACCOUNTING}), logs))
+    assert verdict.cause is Cause.USER_CONFIG
+    assert verdict.advice == f"Make the directory of its log: mkdir -p {play.cluster.jobs}/none"
 
 
 def test_exit_1_of_the_batch_script_and_of_a_step(play: Theatre) -> None:

@@ -102,6 +102,7 @@ def submit_plain_ends(play: Theatre) -> None:
         "after_the_final_step",
         f"srun {TRAIN} --checkpoints={cluster.jobs}/late --steps=3 --save-every=3 --exit-code-after-done=134",
     )
+    play.submit("no_place_for_output", "true", f"--output={cluster.jobs}/none/%j.out")
     play.submit("exit_1", "exit 1")
     play.submit("step_exit_1", "srun bash -c 'exit 1'")
     play.submit("killed", "kill -9 $$")
