@@ -10,8 +10,12 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.base: pyproject.toml
 	python="$$(PYTHON="$(PYTHON)" dev/install python)" && "$$python" -m venv --clear $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.ready: $(VENV)/.base
 	$(BIN)/pip install -q --disable-pip-version-check -e '.[test,dev]'
 	touch $@
 
@@ -27,7 +31,7 @@ slurm: ## Slurm's daemons for the private cluster, from the distribution's packa
 services: ## real counterparts of the tests: PostgreSQL, Prometheus, Chromium
 	@dev/install services
 
-demo: for-demo venv ## a training run survives one bad night, live, on a private Slurm
+demo: for-demo $(VENV)/.base ## a training run survives one bad night, live, on a private Slurm
 	@$(BIN)/python -m dev.demo
 
 test: for-test venv ## the whole test suite, on a real private Slurm too

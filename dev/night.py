@@ -21,7 +21,7 @@ from dev.cluster import PrivateCluster
 
 HERE = Path(__file__).resolve().parent
 CHAIN = "night"
-STEPS = 270
+STEPS = 240
 SAVE_EVERY = 10
 Tell = Callable[[str], None]
 
