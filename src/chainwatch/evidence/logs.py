@@ -363,9 +363,12 @@ def _is_source_code(line: bytes, above: Callable[[int], Sequence[bytes]]) -> boo
     """A line of a traceback that quotes a file or its code (`raise RuntimeError("CUDA error")`), not what happened."""
     if not line.startswith(b"  "):
         return False
-    if line.startswith(b'  File "'):
+    if line.lstrip().startswith(b'File "'):
         return True
-    return line.startswith(b"    ") and any(text.startswith(b'  File "') for text in above(1))
+    depth = len(line) - len(line.lstrip(b" "))
+    return depth >= 4 and any(
+        text[: depth - 2].isspace() and text[depth - 2 :].startswith(b'File "') for text in above(1)
+    )
 
 
 def _capped(group: list[Finding]) -> list[Finding]:
