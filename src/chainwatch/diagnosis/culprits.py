@@ -37,7 +37,15 @@ def culprit_nodes(root: Finding | None, evidence: Evidence) -> tuple[str, ...]:
     return (down[0],) if len(down) == 1 else ()
 
 
-_EXITS = frozenset({"slurm/task-exit", "torch/rank-host", "slurm/task-crash", "slurm/task-segfault"})
+_EXITS = frozenset(
+    {
+        "launcher/mpi-rank-exit",
+        "slurm/task-crash",
+        "slurm/task-exit",
+        "slurm/task-segfault",
+        "torch/rank-host",
+    }
+)
 
 
 def _known(name: str | None, nodes: Sequence[str]) -> str | None:
