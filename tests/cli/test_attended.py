@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from chainwatch.cli import common
-from chainwatch.cli.attended import attended, daemon_line, warn_unattended
+from chainwatch.cli.attended import another_configuration, attended, daemon_line, warn_unattended
 from chainwatch.store import open_store
-from chainwatch.store.records import LAST_PASS
+from chainwatch.store.records import CONFIGURATION, LAST_PASS
 from chainwatch.supervisor.daemon import holder
 
 TTL = timedelta(minutes=5)
@@ -71,5 +71,30 @@ def test_a_daemon_that_was_killed_is_gone_though_its_lease_still_runs(
         assert f"the daemon {daemon} is gone" in told("reload")
         assert f"the daemon is {daemon}" not in told("web")
         assert daemon_line(store, now + 2 * TTL).startswith("no daemon is at work")
+    finally:
+        store.close()
+
+
+def test_a_reload_by_another_configuration_than_the_daemon_reads_is_refused_and_the_daemon_not_asked(
+    tmp_path: Path,
+) -> None:
+    state, theirs, mine, link = (tmp_path / name for name in ("state", "theirs.yaml", "mine.yaml", "link.yaml"))
+    for config in (theirs, mine):
+        config.write_text("chains: {}\n")
+    link.symlink_to(theirs)
+    store, now = open_store(state), common.now()
+    try:
+        store.remember(CONFIGURATION, str(theirs))
+        assert another_configuration(store, mine) == str(theirs)
+        assert another_configuration(store, theirs) is another_configuration(store, link) is None
+        with subprocess.Popen(["sleep", "600"]) as process:
+            store.acquire_lease(f"{socket.gethostname()}:{process.pid}", TTL, now)
+            ask = [sys.executable, "-m", "chainwatch.cli", "reload", "--state", str(state), "-c", str(mine)]
+            done = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=False)
+            asked = process.poll()
+            process.kill()
+        assert asked is None, "a hangup would have ended it"
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"chainwatch: this state's configuration is {theirs}: ")
     finally:
         store.close()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import chainwatch
 from chainwatch.cli.__main__ import main
 from chainwatch.cli.app import COMMANDS
 from chainwatch.cli.common import guarded
 from chainwatch.config.models import Chain
+from chainwatch.store import open_store
+from tests.store.build import record
 
 _SHOW = {"man", "completion", "job-side"}
 """They print, and cannot fail but for what every command can."""
@@ -48,3 +54,28 @@ def test_what_is_remembered_and_does_not_fit_is_one_line(capsys: pytest.CaptureF
     assert guarded(run, debug=False) == 2
     said = "what is remembered does not fit this version of chainwatch (Chain: caps.attempts); --debug shows the rest"
     assert capsys.readouterr().err == f"chainwatch: {said}\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_is_no_fault_of_chainwatch(tmp_path: Path, closed: str) -> None:
+    state = tmp_path / "state"
+    store = open_store(state)
+    store.add_chain(record("llama-8b"))
+    store.close()
+    ask = f"{sys.executable} -m chainwatch.cli status --state {state} {closed}"
+    done = subprocess.run(["sh", "-c", ask], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "fault" in done.stderr) == (0, False)
+
+
+def test_a_current_directory_that_is_gone_and_a_full_device_are_said_in_plain_words(tmp_path: Path) -> None:
+    def said(command: str) -> tuple[int, str]:
+        (tmp_path / "gone").mkdir()
+        ask = f"cd {tmp_path}/gone && rmdir ../gone && {sys.executable} -m chainwatch.cli {command}"
+        done = subprocess.run(["sh", "-c", ask], capture_output=True, text=True, timeout=60, env=here, check=False)
+        return done.returncode, done.stderr
+
+    here = {**os.environ, "PYTHONPATH": str(Path(chainwatch.__file__).parents[1])}
+    assert said("check c.yaml") == (2, "chainwatch: the current directory is gone: cd to one that exists\n")
+    assert said("latest ckpt") == (2, "chainwatch: the current directory is gone: cd to one that exists\n")
+    full = "chainwatch: what is printed cannot be written: no space is left there\n"
+    assert said("--version >/dev/full") == (2, full)

@@ -99,3 +99,22 @@ def test_columns_give_way_in_their_order_and_the_last_one_is_cut_last() -> None:
     columns, [cells] = fitted(head, [row], 60, ["b", "a"])
     assert (columns, len(cells[-1]), cells[-1][-1]) == (["name", "a", "why"], 26, "…")
     assert fitted(head, [row], 20, ["b", "a"])[0] == ["name", "why"]
+
+
+@pytest.mark.parametrize("width", [80, 40, 20])
+def test_one_long_name_is_folded_and_takes_no_other_row_its_last_column(width: int) -> None:
+    names = ["sweep-" + "lr0.0001-" * 9, "toy"]
+    rows = [[name, "running (observe)", "120/600", WHY] for name in names]
+    columns, cells = fitted(["chain", "state", "step", "now"], rows, width)
+    assert [row[0].replace("\n", "") for row in cells] == names, "a name is copied from there: none of it is lost"
+    widest = [max(len(line) for row in cells for line in row[i].splitlines()) for i in range(len(columns))]
+    assert sum(widest) + 2 * (len(widest) - 1) <= width
+    assert len(cells[1][-1]) > (20 if width == 80 else 0)
+    assert fitted(["chain", "now"], [["x" * 70, "y"]], 80)[1] == [["x" * 70, "y"]], "what fits is left alone"
+
+
+@pytest.mark.parametrize("width", [40, 20])
+def test_a_very_narrow_terminal_shows_the_names(state: Path, width: int) -> None:
+    lines = on_a_terminal(width, "status", "--state", str(state))
+    assert all(len(line.rstrip()) <= width for line in lines)
+    assert sum(line.startswith("llama-7b") for line in lines) == 60

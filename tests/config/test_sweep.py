@@ -128,7 +128,7 @@ def test_a_sweep_of_far_too_many_chains_is_refused_in_a_moment(desk: Desk) -> No
     numbers = [*range(1000)]
     each = f"{{matrix: {{a: {numbers}, b: {numbers}, c: {numbers}}}}}"
     [problem] = desk.problems(f"chains:\n  'r-{{a}}-{{b}}-{{c}}':\n    batch: x\n    each: {each}\n")
-    assert "10000 are the most" in problem
+    assert "makes more than 10000 chains" in problem
 
 
 def test_a_mistake_in_a_sweep_is_said_once(desk: Desk) -> None:

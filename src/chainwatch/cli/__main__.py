@@ -16,6 +16,7 @@ LIGHT = {"latest": "latest", "verify": "verify", "exec": "exec"}
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Run the command line; returns the exit code."""
+    _open_what_is_closed()
     arguments = sys.argv[1:] if argv is None else argv
     light = LIGHT.get(arguments[0]) if arguments else None
     if argv is None and next((word for word in arguments if not word.startswith("-")), None) == "run":
@@ -28,6 +29,18 @@ def main(argv: Optional[List[str]] = None) -> int:
         sys.stderr.flush()
         os._exit(code)
     return code
+
+
+def _open_what_is_closed() -> None:
+    """Where a shell closed a standard stream (`>&-`), /dev/null takes its place: nothing that is opened later, a database
+    least of all, gets a number that everything prints to."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115 - for good
 
 
 def _start_through_hangups() -> None:

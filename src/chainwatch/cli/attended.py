@@ -29,13 +29,21 @@ def warn_unattended(store: Store, where: Path, chain: str) -> None:
 
 def warn_of_another(store: Store, config: Path, chain: str) -> None:
     """One line on stderr where the daemon of this state goes by another configuration than the one that was named."""
-    theirs, mine = store.recall(CONFIGURATION), os.path.abspath(os.path.expanduser(config))
-    if isinstance(theirs, str) and theirs != mine and may_exist(theirs):
+    if (theirs := another_configuration(store, config)) and may_exist(theirs):
+        mine = os.path.abspath(os.path.expanduser(config))
         typer.echo(
             f"chainwatch: this state's configuration is {theirs}: edits of {mine} do not reach {chain} there. Give one "
             "of them a `state` of its own, or move the chain",
             err=True,
         )
+
+
+def another_configuration(store: Store, config: Path) -> str | None:
+    """The configuration of this state, where it is another one than `config`; None where it is that, or not known."""
+    theirs, mine = store.recall(CONFIGURATION), os.path.abspath(os.path.expanduser(config))
+    if not isinstance(theirs, str) or os.path.realpath(theirs) == os.path.realpath(mine):
+        return None
+    return theirs
 
 
 def daemon_line(store: Store, now: datetime) -> str:

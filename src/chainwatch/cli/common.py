@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 the answer is no (not found, nothing to do); 2 usage, conf
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -182,6 +183,10 @@ def _told(error: Exception) -> tuple[int, str]:
         places = {".".join(map(str, i["loc"])) or "all of it" for i in error.errors(include_url=False)}
         where = f"{error.title}: {', '.join(sorted(places))}"
         return code, f"what is remembered does not fit this version of chainwatch ({where}); --debug shows the rest"
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return code, "the current directory is gone: cd to one that exists"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        return code, "what is printed cannot be written: no space is left there"
     known = isinstance(error, (ConfigError, StoreError, SlurmError, OSError, ValueError))
     if known and str(error):
         return code, str(error)

@@ -91,6 +91,11 @@ def judging_command(
         except (Usage, ValueError) as error:
             say(f"{error} (see chainwatch {name} --help)")
             return USAGE
+        except FileNotFoundError as error:
+            if error.filename is not None:
+                raise
+            say("the current directory is gone: cd to one that exists")
+            return USAGE
 
     def run() -> int:
         given = parse(arguments, flags, values)

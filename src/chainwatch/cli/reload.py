@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from chainwatch.cli.attended import daemon_line
+from chainwatch.cli.attended import another_configuration, daemon_line
 from chainwatch.cli.common import NO, State, fail, now, opened
 from chainwatch.supervisor.reloading import answered
 
@@ -28,7 +28,7 @@ def reload(
     """Let the daemon of this state read its configuration again, and say what came of it.
 
     Exit codes: 1 no daemon is at work, or it works on another machine; 2 the configuration is refused, and the old one
-    stays.
+    stays, or CONFIG is another one than the daemon reads.
     """
     if config is not None:
         from chainwatch.config import load
@@ -38,8 +38,11 @@ def reload(
     with opened(state) as store:
         holder, before = store.at_work(now()), answered(store).get("at")
         line = daemon_line(store, now())
+        theirs = config and another_configuration(store, config)
     if not holder:
         fail(line, NO)
+    if theirs:
+        fail(f"this state's configuration is {theirs}: its daemon does not read {config}, and was not asked to reload")
     host, _, pid = holder.rpartition(":")
     if host != socket.gethostname():
         fail(f"the daemon works on {host}: type this there, or `systemctl reload` on that machine", NO)

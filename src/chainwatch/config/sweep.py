@@ -35,7 +35,7 @@ def expand(name: str, chain: Tree, folder: Path, problems: list[Problem]) -> lis
     if not rows:
         return []
     if len(rows) > MOST_CHAINS:
-        problems.append(each.problem(f"makes {len(rows)} chains; {MOST_CHAINS} are the most"))
+        problems.append(each.problem(f"makes more than {MOST_CHAINS} chains, the most that a sweep may"))
         return []
     columns = list(rows[0])
     _check_use(name, rest, each, columns, problems)
