@@ -260,7 +260,7 @@ def _failed(job: Job, no_directory: tuple[str, ...]) -> SlurmEnd:
     if code.code == 126:
         return SlurmEnd(Outcome.FAILED, f"{words}: a command could not be executed", Cause.USER_CONFIG, 30)
     if code.code == 124:
-        return SlurmEnd(Outcome.FAILED, f"{words}, the code of a `timeout` command", Cause.TIME_LIMIT, 30, Retry.YES)
+        return SlurmEnd(Outcome.FAILED, f"{words}, the code of a `timeout` command", Cause.TIME_LIMIT, 30)
     if code.code == 2 and code.signal == 0:
         return SlurmEnd(Outcome.FAILED, words, Cause.USER_CONFIG, 15)
     cause, weight = _of_signal(signal)
