@@ -98,3 +98,32 @@ def test_a_reload_by_another_configuration_than_the_daemon_reads_is_refused_and_
         assert done.stderr.startswith(f"chainwatch: this state's configuration is {theirs}: ")
     finally:
         store.close()
+
+
+def test_a_chain_that_goes_into_another_state_than_its_configurations_daemon_reads_is_said_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run` goes by the configuration alone: nobody would look after that chain, and a second one of its name begins."""
+    (tmp_path / "bin").mkdir()
+    answers = {
+        "sbatch": "echo 4711",
+        "scontrol": "echo 'ClusterName = alpha'; echo 'SLURM_VERSION = 26.05.5'",
+        "squeue": ":",
+    }
+    for program, answer in answers.items():
+        (tmp_path / "bin" / program).write_text(f"#!/bin/sh\n{answer}\n")
+        (tmp_path / "bin" / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    (tmp_path / "train.sh").write_text("#!/bin/sh\n")
+    config = tmp_path / "c.yaml"
+    config.write_text(f"state: {tmp_path}/own\nchains: {{a: {{batch: train.sh}}, b: {{batch: train.sh}}}}\n")
+
+    def said(*words: str) -> str:
+        ask = [sys.executable, "-m", "chainwatch.cli", "submit", *words, "-c", str(config)]
+        done = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert "works on" not in said("a")
+    monkeypatch.setenv("CHAINWATCH_STATE", str(tmp_path / "other"))
+    assert f"b is in {tmp_path}/other now, and the daemon of this configuration works on {tmp_path}/own" in said("b")

@@ -55,3 +55,9 @@ def test_a_reason_that_is_no_utf_8_is_kept_as_it_can_be_shown(state: Path) -> No
         assert "xe9" in repr((store.chain("llama-8b"), store.decisions("llama-8b")))
     finally:
         store.close()
+
+
+def test_a_log_in_place_of_a_job_id_is_told_how_it_is_read(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (state / "my train.log").write_text("step 1\n")
+    assert main(["diagnose", "my train.log"]) == 2
+    assert "`chainwatch diagnose --log 'my train.log'` reads that file" in capsys.readouterr().err

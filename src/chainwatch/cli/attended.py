@@ -38,6 +38,17 @@ def warn_of_another(store: Store, config: Path, chain: str) -> None:
         )
 
 
+def warn_of_another_state(where: Path, configured: Path, chain: str) -> None:
+    """One line on stderr where a chain goes into another state than the daemon of its configuration works on: `--state`
+    and $CHAINWATCH_STATE win over the file for `submit`, and `run` has the file alone."""
+    if os.path.realpath(where) != os.path.realpath(configured):
+        typer.echo(
+            f"chainwatch: {chain} is in {where} now, and the daemon of this configuration works on {configured}: write "
+            f"`state: {where}` into it, or submit without --state and CHAINWATCH_STATE",
+            err=True,
+        )
+
+
 def another_configuration(store: Store, config: Path) -> str | None:
     """The configuration of this state, where it is another one than `config`; None where it is that, or not known."""
     theirs, mine = store.recall(CONFIGURATION), os.path.abspath(os.path.expanduser(config))

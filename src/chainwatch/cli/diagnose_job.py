@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+import os
 import pwd
+import shlex
 from dataclasses import dataclass, replace
 
 from chainwatch.model.job import Job, Node, Source
@@ -38,7 +40,10 @@ def facts_of(text: str, cluster: str = "", backend: CliBackend | None = None) ->
     """
     shown = parse_job_id(text)
     if shown is None:
-        raise NotFound(f"{text[:40]!r} is no job id; write 123, 123_4 for an array task, 123+1 for a het job component")
+        hint = "write 123, 123_4 for an array task, 123+1 for a het job component"
+        if os.path.isfile(text):
+            hint = f"`chainwatch diagnose --log {shlex.quote(text)}` reads that file"
+        raise NotFound(f"{text[:40]!r} is no job id; {hint}")
     backend = backend or _of_this_shell(cluster)
     problems: list[str] = []
     sources: set[Source] = set()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from chainwatch.cli import common
-from chainwatch.cli.attended import warn_of_another, warn_unattended
+from chainwatch.cli.attended import warn_of_another, warn_of_another_state, warn_unattended
 from chainwatch.cli.first import captured_environment, captured_umask, submit_first
 from chainwatch.cli.registering import job_id_of
 from chainwatch.config import load
@@ -58,6 +58,8 @@ def submit(
         record = store.update_chain(chain, environment=captured_environment(), facts=facts, desired=Desired.RUN)
         record = submit_first(store, where, record, clusters)
         if job_id_of(record) is not None:
+            if loaded is not None:
+                warn_of_another_state(where, Path(loaded.state), chain)
             warn_unattended(store, where, chain)
             if config is not None:
                 warn_of_another(store, config, chain)
