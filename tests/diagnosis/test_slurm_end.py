@@ -266,6 +266,11 @@ def test_an_error_that_more_than_a_few_lines_follow_does_not_undo_a_clean_exit()
     assert (verdict.outcome, verdict.retry) == (Outcome.DONE, Retry.NO)
 
 
+def test_an_empty_log_is_said_to_be_empty() -> None:
+    verdict = diagnose(Evidence(a_job(S.FAILED, "1:0"), logs=LogEvidence(files=("a.log",))))
+    assert "the log is empty, so only Slurm's facts count" in verdict.weaker
+
+
 def test_unreadable_logs_weaken_the_verdict_and_say_so() -> None:
     logs = LogEvidence(("log",), readable=False, problem="log: Stale file handle")
     verdict = diagnose(Evidence(a_job(S.FAILED, "1:0"), frozenset({Source.ACCOUNTING}), logs))

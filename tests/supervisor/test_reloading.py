@@ -25,6 +25,11 @@ def test_what_everything_stands_on_changes_with_a_restart_only() -> None:
     assert cannot_change(config(), config(state="/elsewhere")).startswith("state cannot change")
 
 
+def test_a_file_that_is_just_being_written_lets_no_chain_go() -> None:
+    assert cannot_change(config("a"), config()).startswith("it names no chain")
+    assert cannot_change(config("a", "b"), config("b")) == ""
+
+
 def test_the_sites_file_is_noticed_when_it_comes_changes_and_goes(tmp_path: Path) -> None:
     file = SiteFile(tmp_path / "site.yaml")
     assert not file.changed()

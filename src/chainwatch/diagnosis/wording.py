@@ -128,6 +128,8 @@ def _weaker(evidence: Evidence, reading: Reading) -> tuple[str, ...]:
         missing.append(f"no log could be read ({logs.problem}{gone}), so only Slurm's facts count")
     elif logs.problem:
         missing.append(f"some logs could not be read: {logs.problem}")
+    elif logs.files and not logs.tail:
+        missing.append("the log is empty, so only Slurm's facts count")
     if logs.unread and reading.confidence < 0.6:
         missing.append(f"{logs.unread >> 20} MiB in the middle of the logs were not read")
     if evidence.sources and Source.ACCOUNTING not in evidence.sources:

@@ -19,6 +19,8 @@ FIXED = ("state", "database", "slurm")
 
 def cannot_change(old: Config, new: Config) -> str:
     """Why a new configuration cannot be taken over by a daemon at work; empty if it can."""
+    if old.chains and not new.chains:
+        return "it names no chain (is it being written?): to let every chain go, stop the daemon"
     fixed = [name for name in FIXED if getattr(old, name) != getattr(new, name)]
     return f"{', '.join(fixed)} cannot change while the daemon runs: restart it" if fixed else ""
 
