@@ -34,8 +34,9 @@ class FakeClock:
     def monotonic(self) -> float:
         return self.at.timestamp()
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> bool:
         self.at += timedelta(seconds=seconds)
+        return False
 
     def forward(self, **delta: float) -> None:
         self.at += timedelta(**delta)

@@ -105,6 +105,19 @@ def test_a_wake_ends_the_sleep_at_once(manager: Manager) -> None:
     timer.join()
 
 
+def test_a_wake_in_the_last_moment_of_a_slice_is_no_end_of_the_slice(manager: Manager) -> None:
+    """The kind: whether somebody wants something is guessed from how long a sleep took."""
+
+    class Late(SystemClock):
+        def sleep(self, seconds: float) -> bool:
+            time.sleep(seconds)
+            return True
+
+    begun = time.monotonic()
+    assert WatchedClock(Late(), Systemd(manager.environment(WATCHDOG_USEC="300000"))).sleep(20)
+    assert time.monotonic() - begun < 2
+
+
 def test_without_systemd_nothing_happens(tmp_path: Path) -> None:
     for name in ("", "vsock:2:1", str(tmp_path / "gone")):
         systemd = Systemd({"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "5"})

@@ -23,8 +23,9 @@ class Clock(Protocol):
         """Seconds since an arbitrary moment; never goes back. For deadlines."""
         ...
 
-    def sleep(self, seconds: float) -> None:
-        """Return after about `seconds`, earlier when somebody wants the loop to look up (a signal, a command)."""
+    def sleep(self, seconds: float) -> bool:
+        """Return after about `seconds`, earlier when somebody wants the loop to look up (a signal, a command): whether
+        somebody does."""
         ...
 
 
@@ -50,12 +51,14 @@ class SystemClock:
     def monotonic(self) -> float:
         return _time.monotonic()
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> bool:
         poll = select.poll()
         poll.register(self._wakes, select.POLLIN)
-        if poll.poll(math.ceil(max(0.0, seconds) * 1000)):
+        woken = bool(poll.poll(math.ceil(max(0.0, seconds) * 1000)))
+        if woken:
             with suppress(BlockingIOError):
                 os.read(self._wakes, _PIPE)
+        return woken
 
     def wake(self) -> None:
         with suppress(BlockingIOError):  # the pipe is full: who sleeps is woken anyway

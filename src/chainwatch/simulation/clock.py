@@ -69,9 +69,10 @@ class VirtualClock:
     def monotonic(self) -> float:
         return self._elapsed
 
-    def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass, and everything happen that is due in them; returns early when an event calls `wake`."""
-        self._pass(seconds, wakeable=True)
+    def sleep(self, seconds: float) -> bool:
+        """Let `seconds` pass, and everything happen that is due in them; returns early, and True, when an event calls
+        `wake`."""
+        return self._pass(seconds, wakeable=True)
 
     def advance(self, seconds: float) -> None:
         """Let exactly `seconds` pass (the time that a call takes); nothing wakes it."""
@@ -95,7 +96,7 @@ class VirtualClock:
         """Plan an event for `seconds` from now."""
         return self.at(self.time + seconds, event)
 
-    def _pass(self, seconds: float, *, wakeable: bool) -> None:
+    def _pass(self, seconds: float, *, wakeable: bool) -> bool:
         if self._running:
             raise RuntimeError("an event of the simulation tried to sleep: events happen at one moment")
         until = self._elapsed + max(0.0, seconds)
@@ -107,7 +108,8 @@ class VirtualClock:
                 timer.fire()
             if wakeable and self._woken:
                 self._woken = False
-            else:
-                self._elapsed = until
+                return True
+            self._elapsed = until
+            return False
         finally:
             self._running = False

@@ -88,18 +88,17 @@ class WatchedClock:
     def monotonic(self) -> float:
         return self._clock.monotonic()
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> bool:
         self._systemd.ping()
         if self._systemd.watchdog is None:
-            self._clock.sleep(seconds)
-            return
+            return self._clock.sleep(seconds)
         slice_, end = self._systemd.watchdog / 3, self._clock.monotonic() + seconds
         while (left := end - self._clock.monotonic()) > 0:
-            begun = self._clock.monotonic()
-            self._clock.sleep(min(slice_, left))
+            woken = self._clock.sleep(min(slice_, left))
             self._systemd.ping()
-            if self._clock.monotonic() - begun < min(slice_, left) * 0.9:
-                return  # somebody woke the loop
+            if woken:
+                return True
+        return False
 
 
 _MONOTONIC = 1
