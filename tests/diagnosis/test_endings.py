@@ -16,14 +16,26 @@ UNSEEN = tuple(case for place in sorted(Path(__file__).parent.glob("unseen_*.yam
 EVERY = (*CASES, *FURTHER, *UNSEEN)
 
 
+class Verdicts(dict[str, Verdict]):
+    """The verdict on each ending by its id, judged when somebody asks: each worker judges what its tests ask for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._endings = {case.id: case for case in EVERY}
+
+    def __missing__(self, name: str) -> Verdict:
+        self[name] = judged(self._endings[name], self._folder)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
-    folder = tmp_path_factory.mktemp("endings")
-    return {case.id: judged(case, folder) for case in EVERY}
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    return Verdicts(tmp_path_factory.mktemp("endings"))
 
 
 @pytest.mark.parametrize("cases", [CASES, FURTHER, UNSEEN], ids=["cases", "further", "unseen"])
-def test_cause_is_right_in_95_of_100_and_retry_in_97(cases: tuple[Ending, ...], verdicts: dict[str, Verdict]) -> None:
+def test_cause_is_right_in_95_of_100_and_retry_in_97(cases: tuple[Ending, ...], verdicts: Verdicts) -> None:
     confusion: Counter[tuple[str, str]] = Counter()
     wrong: list[str] = []
     causes = retries = 0
@@ -42,19 +54,19 @@ def test_cause_is_right_in_95_of_100_and_retry_in_97(cases: tuple[Ending, ...], 
     assert retries >= 0.97 * len(cases), wrong
 
 
-def test_a_completed_run_is_never_resubmitted(verdicts: dict[str, Verdict]) -> None:
+def test_a_completed_run_is_never_resubmitted(verdicts: Verdicts) -> None:
     completed = [case.id for case in EVERY if case.cause == "completed"]
     assert completed
     assert [i for i in completed if verdicts[i].retry is not Retry.NO] == []
 
 
-def test_a_no_is_never_a_yes(verdicts: dict[str, Verdict]) -> None:
+def test_a_no_is_never_a_yes(verdicts: Verdicts) -> None:
     final = [case.id for case in EVERY if case.retries == {"no"}]
     assert final
     assert [i for i in final if verdicts[i].retry is not Retry.NO] == []
 
 
-def test_nothing_unfinished_is_called_done(verdicts: dict[str, Verdict]) -> None:
+def test_nothing_unfinished_is_called_done(verdicts: Verdicts) -> None:
     unfinished = [case.id for case in EVERY if case.cause != "completed"]
     assert unfinished
     done = [i for i in unfinished if verdicts[i].outcome is Outcome.DONE or verdicts[i].cause is Cause.COMPLETED]
@@ -62,12 +74,12 @@ def test_nothing_unfinished_is_called_done(verdicts: dict[str, Verdict]) -> None
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_the_root_line_is_quoted_verbatim(case: Ending, verdicts: dict[str, Verdict]) -> None:
+def test_the_root_line_is_quoted_verbatim(case: Ending, verdicts: Verdicts) -> None:
     assert verdicts[case.id].root_line in case.roots
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_only_the_culprit_is_named(case: Ending, verdicts: dict[str, Verdict]) -> None:
+def test_only_the_culprit_is_named(case: Ending, verdicts: Verdicts) -> None:
     assert verdicts[case.id].culprit_nodes == ((case.culprit,) if case.culprit else ())
 
 
