@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Sequence
 
 from chainwatch.actions import options
 from chainwatch.config.models import Chain
 from chainwatch.model.plain_file import may_exist
+from chainwatch.model.text import make_directories
 from chainwatch.slurm.jobids import side_by_side
 from chainwatch.slurm.paths import directory_of
 
@@ -61,10 +61,5 @@ def without_logs(missing: Sequence[str]) -> str:
     verb = "is" if len(missing) == 1 else "are"
     return (
         f"{these}, where the job's output goes, {verb} not there: older Slurm (22.05) ends such a job without a word, newer "
-        f"ones make it: {make(missing)}"
+        f"ones make it: {make_directories(missing)}"
     )
-
-
-def make(missing: Sequence[str]) -> str:
-    """The command that makes these directories."""
-    return shlex.join(["mkdir", "-p", *missing])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from chainwatch.cli.completion import chain_names
-from chainwatch.cli.light import DEFAULT_STATE
+from chainwatch.cli.light import DEFAULT_STATE, NO_DIRECTORY, is_of_no_directory
 
 if TYPE_CHECKING:  # a database takes longer to import than many commands run
     from chainwatch.store import Store
@@ -183,8 +183,8 @@ def _told(error: Exception) -> tuple[int, str]:
         places = {".".join(map(str, i["loc"])) or "all of it" for i in error.errors(include_url=False)}
         where = f"{error.title}: {', '.join(sorted(places))}"
         return code, f"what is remembered does not fit this version of chainwatch ({where}); --debug shows the rest"
-    if isinstance(error, FileNotFoundError) and error.filename is None:
-        return code, "the current directory is gone: cd to one that exists"
+    if isinstance(error, OSError) and is_of_no_directory(error):
+        return code, NO_DIRECTORY
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
         return code, "what is printed cannot be written: no space is left there"
     known = isinstance(error, (ConfigError, StoreError, SlurmError, OSError, ValueError))

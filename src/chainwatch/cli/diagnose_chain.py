@@ -18,6 +18,7 @@ from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job, JobState
 from chainwatch.model.verdict import Evidence
 from chainwatch.store import Store, StoreError
+from chainwatch.store.engine import FILE_NAME
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor import history, reading
 from chainwatch.supervisor.judging import settle_after
@@ -40,7 +41,7 @@ def known(state: Path | None, text: str, job: Job | None, cluster: str = "") -> 
     """The chain's word on the job that a person calls `text`; `job`: its newest attempt as Slurm has it, None where Slurm
     says nothing of it. A state that cannot be read is said on stderr, and the job is diagnosed without it."""
     where = common.state_directory(state)
-    if "CHAINWATCH_DATABASE" not in os.environ and not (where / "chainwatch.db").exists():
+    if "CHAINWATCH_DATABASE" not in os.environ and not (where / FILE_NAME).exists():
         return None
     try:
         with common.opened(state) as store:

@@ -74,6 +74,14 @@ VALUES = frozenset(("--format", "--rule", "--settle", "--patience"))
 """Options that every judging command has."""
 
 
+NO_DIRECTORY = "the current directory is gone: cd to one that exists"
+
+
+def is_of_no_directory(error: OSError) -> bool:
+    """The current directory was removed: os.getcwd() finds it no more, and names no file."""
+    return isinstance(error, FileNotFoundError) and error.filename is None
+
+
 def judging_command(
     arguments: List[str],
     help_text: str,
@@ -92,9 +100,9 @@ def judging_command(
             say(f"{error} (see chainwatch {name} --help)")
             return USAGE
         except FileNotFoundError as error:
-            if error.filename is not None:
+            if not is_of_no_directory(error):
                 raise
-            say("the current directory is gone: cd to one that exists")
+            say(NO_DIRECTORY)
             return USAGE
 
     def run() -> int:

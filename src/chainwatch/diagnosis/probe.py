@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from chainwatch.model.probe import Finding, NodeLook, Odd, ProbeReport, Rank, RankState
+from chainwatch.model.text import some
 from chainwatch.signatures.xid import kind_of
 
 _SPINS = 0.5
@@ -248,7 +249,7 @@ def _ranks(numbers: Sequence[int]) -> str:
 
 
 def _names(nodes: Sequence[str]) -> str:
-    return ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "")
+    return some(nodes, 4)
 
 
 def _is(ranks: Sequence[int]) -> str:

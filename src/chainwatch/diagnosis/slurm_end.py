@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass, replace
 
 from chainwatch.model.job import ExitCode, Job, JobState, Step
 from chainwatch.model.probe import STEP_LABEL
+from chainwatch.model.text import make_directories
 from chainwatch.model.verdict import Cause, Evidence, Outcome, Retry
 
 _RAISED = re.compile(r"RaisedSignal:(\d+)")
@@ -240,7 +240,7 @@ def _failed(job: Job, no_directory: tuple[str, ...]) -> SlurmEnd:
             Cause.USER_CONFIG,
             80,
             Retry.NO,
-            advice=make_directories(no_directory)
+            advice=place_for_logs(no_directory)
             or "The directory of --output or --error does not exist or cannot be written. Create it.",
         )
     if "prolog" in lowered or "epilog" in lowered:
@@ -268,9 +268,9 @@ def _failed(job: Job, no_directory: tuple[str, ...]) -> SlurmEnd:
     return SlurmEnd(Outcome.FAILED, named, cause, weight)
 
 
-def make_directories(missing: tuple[str, ...]) -> str:
+def place_for_logs(missing: tuple[str, ...]) -> str:
     """What to do about directories of logs that are not there; empty where none is missing."""
-    return f"Make the directory of its log: {shlex.join(['mkdir', '-p', *missing])}" if missing else ""
+    return f"Make the directory of its log: {make_directories(missing)}" if missing else ""
 
 
 def _of_signal(signal: int | None) -> tuple[Cause | None, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from chainwatch.diagnosis.causes import CAUSES
 from chainwatch.diagnosis.culprits import culprit_nodes
 from chainwatch.diagnosis.fingerprint import fingerprint
-from chainwatch.diagnosis.slurm_end import SlurmEnd, make_directories
+from chainwatch.diagnosis.slurm_end import SlurmEnd, place_for_logs
 from chainwatch.model.job import JobState, Source
 from chainwatch.model.verdict import Cause, Evidence, Finding, Line, Outcome, Retry, RuledOut, Verdict
 
@@ -39,7 +39,7 @@ def in_words(evidence: Evidence, end: SlurmEnd, reading: Reading) -> Verdict:
         retry = Retry.YES
     advice = reading.advice or (own.advice if own else "") or words.advice
     if reading.cause is Cause.UNKNOWN and not evidence.logs.readable:
-        advice = make_directories(evidence.logs.no_directory) or advice
+        advice = place_for_logs(evidence.logs.no_directory) or advice
     return Verdict(
         outcome=reading.outcome,
         cause=reading.cause,

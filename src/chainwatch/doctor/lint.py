@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +15,7 @@ from datetime import timedelta
 from chainwatch.doctor.finding import Finding, Level
 from chainwatch.doctor.script import Command, Script, read
 from chainwatch.model.durations import show_duration
+from chainwatch.model.text import make_directories
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def log_directory(script: Script, site: Site) -> Iterator[Finding]:
             Level.PROBLEM,
             f"{path}, where the job's output goes, is not there",
             "Older Slurm (22.05) ends such a job at its start, without a word of output anywhere.",
-            f"Make it before you submit: mkdir -p {shlex.quote(path)}",
+            f"Make it before you submit: {make_directories([path])}",
             script.option_lines.get("output", script.option_lines.get("error")),
         )
 

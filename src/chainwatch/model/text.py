@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -46,3 +48,13 @@ def redact(text: str) -> str:
     text = _SECRETS.sub("[secret]", text)
     text = _USERINFO.sub("[secret]", text)
     return _NAMED.sub(lambda m: m[1] + "[secret]", text)
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """`a, b and 3 more`: the first `most` of the names, and how many there are beside them."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def make_directories(missing: Sequence[str]) -> str:
+    """The command that makes directories which are not there, its words quoted for a shell."""
+    return shlex.join(["mkdir", "-p", *missing])

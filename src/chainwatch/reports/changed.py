@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chainwatch.model.chain import Attempt
+from chainwatch.model.text import some
 
 _OURS = "CHAINWATCH_"
 _MOST = 8
@@ -47,16 +48,10 @@ def variables(before: Attempt | None, this: Attempt) -> dict[str, set[str]]:
 
 def _variables(before: Attempt, this: Attempt) -> list[str]:
     return [
-        f"environment: {verb} since attempt {before.number}: {_listed(names)}"
+        f"environment: {verb} since attempt {before.number}: {some(sorted(names), _MOST)}"
         for verb, names in variables(before, this).items()
         if names
     ]
-
-
-def _listed(names: set[str]) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _MOST} more" if len(ordered) > _MOST else ""
-    return ", ".join(ordered[:_MOST]) + more
 
 
 def _commit(commit: str) -> str:

@@ -13,6 +13,8 @@ from sqlalchemy.exc import ArgumentError
 from chainwatch.store.errors import StoreError
 from chainwatch.store.filesystem import is_local
 
+FILE_NAME = "chainwatch.db"
+"""SQLite's file in the state directory."""
 BUSY_SECONDS = 30
 """How long a writer waits for another one before it gives up."""
 _LOCK_KEY = 0x636861696E  # "chain": the advisory lock of PostgreSQL under which all writing happens
@@ -21,7 +23,7 @@ _LOCK_KEY = 0x636861696E  # "chain": the advisory lock of PostgreSQL under which
 def database_url(state_dir: Path, url: str | None) -> URL:
     """The SQLAlchemy URL of the database: SQLite in the state directory unless another one is given."""
     if url is None:
-        return URL.create("sqlite", database=str(state_dir / "chainwatch.db"))
+        return URL.create("sqlite", database=str(state_dir / FILE_NAME))
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):

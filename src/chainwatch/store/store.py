@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from chainwatch.store import schema
 from chainwatch.store.attempts import Attempts
 from chainwatch.store.chains import Chains
-from chainwatch.store.engine import choose_journal, database_url, make_engine, shown
+from chainwatch.store.engine import FILE_NAME, choose_journal, database_url, make_engine, shown
 from chainwatch.store.errors import DATABASE_ERRORS, Damaged, StoreError, translated
 from chainwatch.store.intents import Intents
 from chainwatch.store.journal import Journal
@@ -166,9 +166,9 @@ def _private_directory(path: Path) -> None:
     if stat.S_IMODE(found.st_mode) & 0o077:
         with os.scandir(path) as entries:
             names = {entry.name for entry in entries}
-        if names and "chainwatch.db" not in names and found.st_mode & 0o022:
+        if names and FILE_NAME not in names and found.st_mode & 0o022:
             raise StoreError(f"others may write to {path}: choose a directory of chainwatch's own with `state:`")
-        if not names or "chainwatch.db" in names:
+        if not names or FILE_NAME in names:
             path.chmod(0o700)
 
 

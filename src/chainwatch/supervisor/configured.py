@@ -16,6 +16,7 @@ from typing import Any
 from chainwatch.config.models import Chain, Config
 from chainwatch.model.chain import ChainState
 from chainwatch.model.plain_file import may_exist
+from chainwatch.model.text import some
 from chainwatch.store.records import CONFIGURATION, CONFIGURED, RELEASED, ChainRecord, Origin
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.traces import Traces
@@ -137,14 +138,10 @@ def _of_two(source: str, other: str, kept: Sequence[str], taken: Sequence[str]) 
     """One state, two configurations: said to whoever started the second."""
     said = [f"this state has chains of another configuration, {other}; the daemon's is {source}"]
     if kept:
-        said.append(f"{_some(kept)}: looked after as {other} says")
+        said.append(f"{some(kept)}: looked after as {other} says")
     if taken:
-        said.append(f"{_some(taken)}: in both, and by now as {source} says")
+        said.append(f"{some(taken)}: in both, and by now as {source} says")
     return "; ".join(said) + f". Give each a `state` of its own, or remove {other} and reload"
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def first_record(

@@ -9,6 +9,7 @@ from typing import Any
 
 from chainwatch.config.models import Config
 from chainwatch.config.site import SITE_FILE
+from chainwatch.model.text import some
 from chainwatch.store import Store
 
 ANSWER = "reload"
@@ -33,13 +34,9 @@ def difference(old: Config, new: Config) -> str:
     count = len(new.chains)
     parts = [f"{count} chain{'s' * (count != 1)}"]
     parts += [
-        f"{word} {_some(names)}" for word, names in (("new", added), ("changed", changed), ("gone", gone)) if names
+        f"{word} {some(names)}" for word, names in (("new", added), ("changed", changed), ("gone", gone)) if names
     ]
     return "the configuration was read again: " + "; ".join(parts)
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def answer(store: Store, now: datetime, problem: str, said: str) -> None:
