@@ -90,7 +90,12 @@ def _on(cluster: PrivateCluster, plan: Plan, python: str | None, conf: Path | No
     for outcome in side_by_side(stage):
         outcomes.append(_told(plan, outcome))
         said = said if _disturbs(outcome.case) else len(stage.said)
-    cost = compare(cluster, library).sentence() if library is not None else ""
+    cost = ""
+    if library is not None:
+        try:
+            cost = compare(cluster, library).sentence()
+        except RuntimeError as reason:
+            outcomes.append(Case("the_cost_of_a_poll_is_measured", "failed", str(reason)))
     if plan.site == BARE:
         return Row(plan, version, tuple(outcomes), (Weakness.NO_ACCOUNTING.value,), note=moved)
     found, known = weaknesses(stage), of_release(version)
