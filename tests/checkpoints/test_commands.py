@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -13,8 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from chainwatch.cli.__main__ import main
+from chainwatch.model.checkpoint import Status
 
 DAMAGED_RUN = "bad/deepspeed/zerotail/run"
 ALL_BAD_RUN = "bad/deepspeed/z3_optim_last1/run"
@@ -168,7 +172,8 @@ def test_deep_finds_what_quick_cannot(cases: Path, capfd: pytest.CaptureFixture[
 def test_the_light_commands_load_nothing_heavy(cases: Path) -> None:
     code = (
         "import sys; from chainwatch.cli.__main__ import main; main(sys.argv[1:]);"
-        "heavy = {'re', 'typing', 'json', 'argparse', 'typer', 'pydantic', 'asyncio', 'subprocess', 'zipfile', 'pickle'};"
+        "heavy = {'re', 'typing', 'enum', 'functools', 'json', 'argparse', 'typer', 'pydantic', 'asyncio', 'subprocess',"
+        " 'zipfile', 'pickle'};"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     for run_dir in (GOOD_RUN, "good/hf_trainer/ddp_w2", "good/megatron/torch_dist_w2", "good/lightning/single"):
@@ -180,6 +185,22 @@ def test_the_light_commands_load_nothing_heavy(cases: Path) -> None:
             check=True,
         )
         assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_a_status_is_the_word_that_enum_would_make_of_it() -> None:
+    assert list(Status) == ["intact", "damaged", "incomplete", "in_progress"]
+    for status in Status:
+        again = pickle.loads(pickle.dumps(status))
+        assert again is Status(status.value) is copy.deepcopy(status) is getattr(Status, status.name)
+        assert f"{status}" == json.loads(json.dumps(status)) == status.value
+        assert TypeAdapter(Status).validate_json(TypeAdapter(Status).dump_json(status)) is status
+    for wrong in ("whole", None, []):
+        with pytest.raises(ValueError, match="is not a valid Status"):
+            Status(wrong)
+    with pytest.raises(ValidationError):
+        TypeAdapter(Status).validate_python("whole")
+    with pytest.raises(AttributeError):
+        Status.INTACT = Status.DAMAGED  # type: ignore[misc]
 
 
 def test_the_library_is_imported_quickly_and_alone() -> None:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chainwatch.model.chain import Attempt, Decision, ExcludedNode
+from chainwatch.model.checkpoint import Status
 from chainwatch.model.job import Job
 from chainwatch.model.verdict import Evidence, Verdict
 from chainwatch.store import StoreError
@@ -30,6 +31,7 @@ st.register_type_strategy(str, TEXT)
 st.register_type_strategy(datetime, st.datetimes(timezones=st.just(UTC)))
 st.register_type_strategy(Mapping, lambda kind: st.dictionaries(KEYS, st.from_type(get_args(kind)[1]), max_size=3))
 st.register_type_strategy(timedelta, st.timedeltas(timedelta(0), timedelta(days=9999)))
+st.register_type_strategy(Status, st.sampled_from(list(Status)))
 
 
 def values_of(kind: type[Any]) -> st.SearchStrategy[Any]:

@@ -6,9 +6,7 @@ model, on login nodes, compute nodes and in containers.
 
 from __future__ import annotations
 
-from enum import Enum
-
-from chainwatch.model.light import NamedTuple
+from chainwatch.model.light import NamedTuple, StrEnum
 
 TYPE_CHECKING = False
 
@@ -18,16 +16,13 @@ if TYPE_CHECKING:
 # Annotations are never evaluated on Python 3.8; where they are (the store's JSON), `X | None` needs no import.
 
 
-class Status(str, Enum):
+class Status(StrEnum):
     """The four answers for a checkpoint."""
 
     INTACT = "intact"
     DAMAGED = "damaged"
     INCOMPLETE = "incomplete"
     IN_PROGRESS = "in_progress"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Problem(NamedTuple):
