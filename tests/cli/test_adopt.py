@@ -43,8 +43,11 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     return Desk(tmp_path / "state", monkeypatch)
 
 
-def test_an_array_of_one_lane_is_adopted_as_one_chain(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    job_id = desk.array("0-3%1")
+@pytest.mark.parametrize("tasks", ["0-3%1", "3"])
+def test_an_array_of_one_lane_or_of_one_task_is_adopted_as_one_chain(
+    desk: Desk, capsys: pytest.CaptureFixture[str], tasks: str
+) -> None:
+    job_id = desk.array(tasks)
     assert desk.adopt(job_id) == 0
     assert desk.arrays() == {"job.sh": {"id": job_id, "task": None}}
     assert "is the chain job.sh now" in capsys.readouterr().out

@@ -78,20 +78,37 @@ def test_what_only_the_readers_know_is_checked_too(config: Path, capsys: pytest.
     assert "no progress profile is called '1'" in capsys.readouterr().err
 
 
-def test_an_array_whose_tasks_run_side_by_side_is_no_chain_wherever_it_is_asked_for(
-    config: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "command",
+    ["check {0}", "run {0} --once", "reload -c {0}", "submit a -c {0}", "doctor {0}"],
+    ids=lambda c: c.split()[0],
+)
+def test_a_scripts_own_array_whose_tasks_run_side_by_side_is_refused_alike_by_all_that_read_a_configuration(
+    config: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
+    """The kind: what `check` calls wrong, and the daemon begins with."""
     script = config.parent / "train.sh"
     script.write_text("#!/bin/sh\n#SBATCH -J x\n#SBATCH --array=0-3\nsrun x\n")
-    config.write_text("chains: {a: {batch: train.sh}}\n")
-    assert run("check", config) == 2
+    config.write_text(f"state: {config.parent}/state\ndefaults: {{batch: train.sh}}\nchains: {{a: {{}}, b: {{}}}}\n")
+    assert run(*command.format(config).split()) == 2
     [said] = capsys.readouterr().err.splitlines()
-    assert said.startswith(f"{script}:3: chains.a: --array=0-3 runs 4 tasks side by side, and a chain is one job")
-    assert run("check", config, "--json") == 2
-    capsys.readouterr()
-    for right in ("['--array=0-3%1']", "['--array={task}'], each: {matrix: {task: [0, 1]}}"):
-        config.write_text(f"chains: {{a: {{batch: train.sh, sbatch: {right}}}}}\n")
+    wrong = f"{config}:2: defaults.batch: {script}:3: --array=0-3 runs 4 tasks side by side, and a chain is one job"
+    assert said.removeprefix("chainwatch: ").startswith(wrong)
+    assert not (config.parent / "state").exists()
+
+
+def test_the_array_that_counts_is_judged_and_a_pinned_script_is_not_the_one_that_lies_there(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (config.parent / "train.sh").write_text("#!/bin/sh\n#SBATCH --array=0-3\nsrun x\n")
+    each = "each: {matrix: {task: [0, 1]}}"
+    for right in ("sbatch: ['--array=0-3%1']", f"sbatch: ['--array={{task}}'], {each}", "script: pinned"):
+        config.write_text(f"chains: {{a: {{batch: train.sh, {right}}}}}\n")
         assert run("check", config) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    config.write_text("chains: {a: {batch: train.sh, sbatch: ['--array=0-3%2']}}\n")
+    assert run("check", config, "--json") == 2
+    assert [p["key"] for p in json.loads(capsys.readouterr().out)["problems"]] == ["chains.a.sbatch"], "said once"
 
 
 def test_a_directory_of_logs_that_is_not_there_is_a_warning(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

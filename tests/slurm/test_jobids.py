@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainwatch.slurm.jobids import ShownId, compress_tasks, expand_tasks, parse_job_id, side_by_side
+from chainwatch.slurm.jobids import ShownId, compress_tasks, expand_tasks, one_by_one, parse_job_id, side_by_side
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,7 @@ def test_a_pending_rest_counts_as_many_tasks_as_it_lists(text: str, tasks: tuple
 )
 def test_an_array_tells_how_many_of_its_tasks_run_side_by_side(array: str, many: int) -> None:
     assert side_by_side(array) == many
+    assert one_by_one(array) == (many < 2)
 
 
 @given(st.sets(st.integers(0, 3000), min_size=1, max_size=60))

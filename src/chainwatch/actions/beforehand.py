@@ -9,7 +9,7 @@ from chainwatch.actions import options
 from chainwatch.config.models import Chain
 from chainwatch.model.plain_file import may_exist
 from chainwatch.model.text import make_directories
-from chainwatch.slurm.jobids import side_by_side
+from chainwatch.slurm.jobids import one_by_one, side_by_side
 from chainwatch.slurm.paths import directory_of
 
 
@@ -28,11 +28,12 @@ def submitted_with(settings: Chain, script_text: str, name: str, extra: Sequence
 
 def parallel(array: str | None) -> str:
     """Why an array is no chain, for people; empty where its tasks come one after another, or there is no array."""
-    if array is None or (many := side_by_side(array)) < 2:
+    if array is None or one_by_one(array):
         return ""
     return (
-        f"--array={array} runs {many} tasks side by side, and a chain is one job at a time: add %1, and its tasks are the "
-        "chain's attempts; or make each task a chain (`each: {matrix: {task: [0, 1]}}` with `sbatch: --array={task}`)"
+        f"--array={array} runs {side_by_side(array)} tasks side by side, and a chain is one job at a time: add %1, and its "
+        "tasks are the chain's attempts; or make each task a chain (`each: {matrix: {task: [0, 1]}}` with "
+        "`sbatch: --array={task}`)"
     )
 
 

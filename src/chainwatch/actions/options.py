@@ -126,30 +126,40 @@ def script_options(text: str) -> tuple[Option, ...]:
 
     A line that cannot be taken apart is left to sbatch to complain about.
     """
-    found: list[Option] = []
-    for line in _directives(text):
-        if _NEXT_COMPONENT.match(line):
-            break
-        try:
-            found.extend(parse(shlex.split(line, comments=True)).options)
-        except ValueError:
-            continue
-    return tuple(found)
+    return tuple(option for _, option in _placed(text))
+
+
+def script_line(text: str, name: str) -> int | None:
+    """The line of a script whose #SBATCH option of this name counts: the last one; None where there is none."""
+    return max((line for line, option in _placed(text) if option.name == name), default=None)
 
 
 def is_het(text: str) -> bool:
     """The script asks for a het job: several components, each a job of its own under one leader."""
-    return any(_NEXT_COMPONENT.match(line) for line in _directives(text))
+    return any(_NEXT_COMPONENT.match(line) for _, line in _directives(text))
 
 
-def _directives(text: str) -> Iterator[str]:
-    """What stands on #SBATCH lines. Slurm reads them up to the first line that is no comment and not blank."""
-    for number, line in enumerate(text.splitlines()):
-        if number and line.strip() and not line.lstrip().startswith("#"):
+def _placed(text: str) -> Iterator[tuple[int, Option]]:
+    """The script's options, each with its line."""
+    for number, line in _directives(text):
+        if _NEXT_COMPONENT.match(line):
+            return
+        try:
+            found = parse(shlex.split(line, comments=True)).options
+        except ValueError:
+            continue
+        yield from ((number, option) for option in found)
+
+
+def _directives(text: str) -> Iterator[tuple[int, str]]:
+    """What stands on #SBATCH lines, with their numbers. Slurm reads them up to the first line that is no comment and not
+    blank."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if number > 1 and line.strip() and not line.lstrip().startswith("#"):
             return
         match = re.match(r"#SBATCH\s+(.*)", line)
         if match:
-            yield match.group(1)
+            yield number, match.group(1)
 
 
 _NEXT_COMPONENT = re.compile(r"(?:hetjob|packjob)\b")

@@ -18,7 +18,7 @@ from chainwatch.config.models import Chain, Config, Slurm
 from chainwatch.model.job import Job
 from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.backend import Backend, NoInformation
-from chainwatch.slurm.jobids import expand_tasks, side_by_side
+from chainwatch.slurm.jobids import expand_tasks, one_by_one
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Origin
 from chainwatch.supervisor.arrays import array_of
@@ -84,7 +84,7 @@ def adopt(
 def _met(store: Store, backend: Backend, record: ChainRecord, job: Job) -> list[str]:
     """What the daemon meets the job by: its id, or that of its array. The names of the chains: an array whose tasks run
     side by side is one chain a task, as far as they live."""
-    if job.array_job_id is not None and not _one_lane(record, job):
+    if job.array_job_id is not None and not _one_lane(record, job, backend):
         listed = [j for j in backend.queue(job.user or None) if j.array_job_id == job.array_job_id]
         live = {t for j in listed if not j.state.terminal for t in expand_tasks(j.array_task or "")}
         tasks = sorted(live) or expand_tasks(job.array_task or "")
@@ -96,16 +96,16 @@ def _met(store: Store, backend: Backend, record: ChainRecord, job: Job) -> list[
     return [store.update_chain(record.name, facts=facts).name]
 
 
-def _one_lane(record: ChainRecord, job: Job) -> bool:
+def _one_lane(record: ChainRecord, job: Job, backend: Backend) -> bool:
     """The tasks of its array come one after another. The controller tells the limit while tasks wait; the options do
     later."""
     settings = Chain.stored(record.settings)
     try:
         text = text_of(settings.batch)
-    except OSError:
-        text = ""
+    except OSError:  # it lies where this machine does not see it: the controller has a copy
+        text = (backend.script(job.job_id) or b"").decode(errors="replace")
     array = beforehand.submitted_with(settings, text, "array")
-    return job.array_limit == 1 or (array is not None and side_by_side(array) == 1)
+    return job.array_limit == 1 or (array is not None and one_by_one(array))
 
 
 def _owner(store: Store, job: Job) -> str | None:

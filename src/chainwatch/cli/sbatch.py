@@ -17,7 +17,7 @@ from chainwatch.cli.first import submit_first
 from chainwatch.cli.registering import chain_of, job_id_of, new_chain, one_chain_a_task, safe_name
 from chainwatch.config.models import Config
 from chainwatch.model.plain_file import text_of
-from chainwatch.slurm.jobids import expand_tasks
+from chainwatch.slurm.jobids import expand_tasks, one_by_one
 from chainwatch.store.records import IntentStatus, Origin
 from chainwatch.supervisor.clusters import backends
 
@@ -76,7 +76,7 @@ def sbatch(context: typer.Context) -> None:
                 store.forget_chain(record.name)
             typer.echo(f"sbatch: error: {sentence}", err=True)
             raise typer.Exit(1)
-        if array is not None and not array.endswith("%1"):
+        if array is not None and not one_by_one(array):
             one_chain_a_task(store, record, expand_tasks(array), job_id)
         warn_unattended(store, where, record.name)
     typer.echo(str(job_id) if parsable else f"Submitted batch job {job_id}")

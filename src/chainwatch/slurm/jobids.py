@@ -80,6 +80,11 @@ def side_by_side(array: str) -> int:
     return min(tasks, limit) if limit else tasks
 
 
+def one_by_one(array: str) -> bool:
+    """The tasks of `--array=array` come one after another, or there is just one: together they are one chain."""
+    return side_by_side(array) < 2
+
+
 def compress_tasks(tasks: Iterable[int], limit: int | None = None) -> str:
     """`[3-9%2]` of these task numbers; a single one without a limit stands alone, `4`."""
     numbers = sorted(set(tasks))

@@ -8,7 +8,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,25 +18,25 @@ import structlog
 from chainwatch.actions.audit import Audit
 from chainwatch.alerts import Deliverer, build_all
 from chainwatch.alerts.outbox import routes_of
-from chainwatch.config import Config, ConfigError, load
-from chainwatch.config.site import Site, SiteError, apply, load_site, pause_reason
+from chainwatch.config import Config
+from chainwatch.config.site import pause_reason
 from chainwatch.model.clock import SystemClock
 from chainwatch.model.job import Source
 from chainwatch.model.pulse import Board, Pulse
 from chainwatch.slurm.backend import Backend, NoInformation
 from chainwatch.store import Damaged, Store, open_store
 from chainwatch.store.records import LAST_PASS, Lease
-from chainwatch.supervisor import reloading
+from chainwatch.supervisor import reading, reloading
 from chainwatch.supervisor.clusters import backends, remember
-from chainwatch.supervisor.house import House
+from chainwatch.supervisor.house import House, on_disk
 from chainwatch.supervisor.logging import SignOfLife, decisions
 from chainwatch.supervisor.loop import LEASE_TTL, Supervisor
 from chainwatch.supervisor.outside import Outside, OutsideBackend, Stopped
 from chainwatch.supervisor.poll import Poller
 from chainwatch.supervisor.probes import ThreadedProbes
 from chainwatch.supervisor.pulsing import Companion, Companions, Pulsing
-from chainwatch.supervisor.rules import RULES
 from chainwatch.supervisor.sealing import Sealing
+from chainwatch.supervisor.settings import Settings
 from chainwatch.supervisor.signals import Wishes
 from chainwatch.supervisor.systemd import Systemd, WatchedClock
 from chainwatch.supervisor.workers import ProcessReaders
@@ -79,8 +79,8 @@ class Daemon:
         """Ends the thread of the alerts. For the main thread, never for a signal handler."""
         self._damaged: Damaged | None = None
         """What the thread of the alerts met before the loop did."""
-        self._site = Site()
-        self._readers: ProcessReaders | None = None
+        self._readers = ProcessReaders(self._clock, waiting=self._outside.asking)
+        self._settings = Settings(flags.config, self.log.warning, self._script)
         self._post: Deliverer | None = None
         self._beside: Companion | None = None
         self._board = Board()
@@ -92,8 +92,8 @@ class Daemon:
 
         Raises ConfigError, SiteError, StoreError, LeaseHeld, LeaseLost, NoInformation: each with its sentence.
         """
-        with self._wishes.rereading():
-            config = self._configured()
+        with self._wishes.rereading(), closing(self._readers):
+            config = self._settings.read()
             store = open_store(config.state, config.database)
             try:
                 with self._wishes.heard(), self._leased(store, config) as supervisor:
@@ -103,24 +103,18 @@ class Daemon:
             finally:
                 store.close()
 
-    def _configured(self) -> Config:
-        """The configuration, within the site's limits."""
-        site = load_site()
-        config, told = apply(site, load(self.flags.config, RULES).config)
-        self._site = site
-        for sentence in told:
-            self.log.warning(sentence)
-        return config
+    def _script(self, path: Path) -> str | None:
+        """The text of a batch script, where its storage answers soon enough."""
+        key = f"rule:{self._clock.monotonic()}:{path}"  # never an answer from before
+        found = self._readers.work(key, reading.script, on_disk, str(path))
+        return found.decode(errors="replace") if isinstance(found, bytes) else None
 
     @contextmanager
     def _leased(self, store: Store, config: Config) -> Iterator[Supervisor]:
         lease: Lease | None = store.acquire_lease(holder(), LEASE_TTL, self._clock.now())
-        readers = self._readers = ProcessReaders(
-            self._clock,
-            patience=ONCE_PATIENCE if self.flags.once else 2.0,
-            rate=self._site.bytes_per_second,
-            waiting=self._outside.asking,
-        )
+        self._readers.rate = self._settings.site.bytes_per_second
+        if self.flags.once:
+            self._readers.patience = ONCE_PATIENCE
         try:
             raw = self._clusters(store, config)
             clusters: dict[str, Backend] = {n: OutsideBackend(b, self._outside) for n, b in raw.items()}
@@ -131,7 +125,7 @@ class Daemon:
                 state=Path(config.state),
                 config=config,
                 backends=clusters,
-                readers=readers,
+                readers=self._readers,
                 clock=clock,
                 audit=Audit(Path(config.state)),
                 user=getpass.getuser(),
@@ -140,7 +134,7 @@ class Daemon:
                 source=os.path.abspath(os.path.expanduser(self.flags.config)),
                 warn=self.log.warning,
                 observe_only=self.flags.observe_only,
-                site=self._site,
+                site=self._settings.site,
                 probes=ThreadedProbes(raw),
                 site_pause=pause_reason,
             )
@@ -149,7 +143,7 @@ class Daemon:
             yield Supervisor(house, pollers)
             lease = house.lease
         finally:
-            readers.close()
+            self._readers.close()
             if lease is not None:
                 store.release_lease(lease)
 
@@ -235,11 +229,13 @@ class Daemon:
     def _outfit(self, house: House) -> None:
         """What a configuration brings with it beside the loop; anew after each reload."""
         self._part()
-        channels = build_all(house.config.alerts.channels, self._site.allowed_hosts)
+        channels = build_all(house.config.alerts.channels, self._settings.site.allowed_hosts)
         routes = routes_of(house.store)
         self._post = Deliverer(house.store, channels, house.config.alerts, self._clock, routes=routes)
         if self.flags.companions is not None:
-            self._beside = self.flags.companions(house.config, house.store, self._board, self._site.allowed_hosts)
+            self._beside = self.flags.companions(
+                house.config, house.store, self._board, self._settings.site.allowed_hosts
+            )
 
     def _part(self) -> None:
         beside, self._beside = self._beside, None
@@ -284,26 +280,20 @@ class Daemon:
         self._wishes.reload = False
         self._systemd.reloading()
         house, now = supervisor.house, self._clock.now()
-        problem = said = ""
-        try:
-            config = self._configured()
-        except (ConfigError, SiteError) as e:
-            problem = f"the new configuration is refused, the old one stays: {e}"
-        else:
-            if why := reloading.cannot_change(house.config, config):
-                problem = f"{why}; the old configuration stays"
+        said = ""
+        config, problem = self._settings.reread(house.config)
         if problem:
             self.log.error(problem)
-        else:
+        elif config is not None:
             said = reloading.difference(house.config, config)
-            house.config, house.site = config, self._site
-            if self._readers is not None:
-                self._readers.rate = self._site.bytes_per_second
+            self.log.info(said)
+        if config is not None:
+            house.config, house.site = config, self._settings.site
+            self._readers.rate = house.site.bytes_per_second
             pulsing.interval = config.poll
             for poller in supervisor.pollers.values():
                 poller.interval = config.poll
             self._outfit(house)
-            self.log.info(said)
         reloading.answer(house.store, now, problem, said)
         self._systemd.ready()
         self._reread_until = self._clock.monotonic() + REREAD_GAP

@@ -16,6 +16,7 @@ from chainwatch.checkpoints.formats.custom import Rule as CustomRule
 from chainwatch.config import Chain, Config, Rule
 from chainwatch.evidence import PROFILES
 from chainwatch.signatures import SignatureError, user_signatures
+from chainwatch.supervisor.scripts import ReadScript, at_once, one_job_at_a_time
 
 _NEVER = {
     "--test-only": "it would submit nothing",
@@ -106,4 +107,9 @@ def _unknown(what: str, name: str, known: tuple[str, ...]) -> str:
     return f"{said}; there are {', '.join(known)}" if known else f"{said}; none is configured"
 
 
-RULES: tuple[Rule, ...] = (_chains,)
+def rules(read: ReadScript = at_once) -> tuple[Rule, ...]:
+    """All of them; `read`: how batch scripts are read, since the daemon must not wait for their storage."""
+    return _chains, one_job_at_a_time(read)
+
+
+RULES = rules()

@@ -94,13 +94,14 @@ class ProcessReaders:
         rate: float | None = None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`patience`: seconds that one call waits at most; a longer read goes on, and is fetched by asking again.
+        """`patience`: seconds that one call waits at most; a longer read goes on, and is fetched by asking again. It may be
+        changed at any time.
         `rate`: bytes of checkpoints that all readers together may read in a second; it may be changed at any time.
         `waiting`: put around each wait for an answer, which an exception may end."""
         self._waiting = waiting
         self.rate = rate
         self._clock = clock
-        self._patience = patience
+        self.patience = patience
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["chainwatch.supervisor.reading"])
         self._workers: list[_Worker] = []
@@ -124,7 +125,7 @@ class ProcessReaders:
             reading.checkpoints,
             (place, settle, now, fresh),
             place.settings.checkpoints.read_deadline,
-            self._patience if fresh else 0.0,
+            self.patience if fresh else 0.0,
             place.since,
         )
         return answer if isinstance(answer, (RunReport, Silent)) else Silent("an answer that is no report")
@@ -202,7 +203,7 @@ class ProcessReaders:
         if key not in self._done:
             waiting = next((w for w in self._workers if w.key == key), None)
             if waiting is not None:
-                self._receive(waiting, self._patience if patience is None else patience)
+                self._receive(waiting, self.patience if patience is None else patience)
                 self._forget(key, since)
         if key in self._done:
             answer = self._done.pop(key)

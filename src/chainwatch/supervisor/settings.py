@@ -1,0 +1,57 @@
+"""Where a daemon's settings come from: its configuration within the site's limits, at the start and at each reload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from chainwatch.config import Config, ConfigError, load
+from chainwatch.config.site import Site, SiteError, apply, load_site
+from chainwatch.supervisor.reloading import cannot_change
+from chainwatch.supervisor.rules import rules
+from chainwatch.supervisor.scripts import ReadScript
+
+
+class Settings:
+    """The configuration that `chainwatch run` was given, and the site's file."""
+
+    def __init__(self, path: Path, warn: Callable[[str], None], read_script: ReadScript) -> None:
+        """`warn` is told what the site's limits change; `read_script` answers within seconds."""
+        self.site = Site()
+        """The limits as they were read last."""
+        self._path, self._warn, self._read_script = path, warn, read_script
+        self._asked = Config()
+        """What the user asks for: the last configuration that was taken over, before any limit."""
+
+    def read(self) -> Config:
+        """At the start. Raises ConfigError, SiteError."""
+        self.site = load_site()
+        self._asked = self._load()
+        return self._limited()
+
+    def reread(self, old: Config) -> tuple[Config | None, str]:
+        """The configuration to go on with, and why it is not the new one; empty if it is.
+
+        Limits of the site hold from now on for the old one, too. None: the site's file cannot be used.
+        """
+        try:
+            self.site = load_site()
+            new = self._load()
+            problem = cannot_change(old, new)
+        except SiteError as error:
+            return None, f"the new configuration is refused, the old one stays: {error}"
+        except ConfigError as error:
+            return self._limited(), f"the new configuration is refused, the old one stays: {error}"
+        if problem:
+            return self._limited(), f"{problem}; the old configuration stays"
+        self._asked = new
+        return self._limited(), ""
+
+    def _load(self) -> Config:
+        return load(self._path, rules(self._read_script)).config
+
+    def _limited(self) -> Config:
+        config, told = apply(self.site, self._asked)
+        for sentence in told:
+            self._warn(sentence)
+        return config
