@@ -80,10 +80,10 @@ def test_an_old_lease_object_serves_as_long_as_its_epoch_is_renewed(store: Store
 
 def test_submissions_are_counted_by_when_they_were_tried(store: Store, lease: Lease) -> None:
     intent = submit(store, lease)
-    assert store.submissions_since(NOW) == 0
+    assert store.submissions_since(NOW, typed=True) == 0
     tried = store.mark_tried(lease, intent, NOW + MINUTE)
     store.close_intent(lease, tried, IntentStatus.REFUSED, NOW + MINUTE)
     cancel = store.begin_intent(lease, "llama", IntentKind.CANCEL, "t2", {}, NOW)
     store.mark_tried(lease, cancel, NOW + MINUTE)
-    assert store.submissions_since(NOW + MINUTE) == 1
-    assert store.submissions_since(NOW + 2 * MINUTE) == 0
+    assert store.submissions_since(NOW + MINUTE, typed=False) == 1
+    assert store.submissions_since(NOW + 2 * MINUTE, typed=True) == 0

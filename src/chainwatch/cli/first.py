@@ -59,23 +59,18 @@ class DirectReaders(AtOnce):
 def submit_first(store: Store, state: Path, record: ChainRecord, backends: Mapping[str, Backend]) -> ChainRecord:
     """Decide and submit. The record that comes back says what happened: `facts["expected"]` has the job id, or the state
     and sentence say why there is none (refused, uncertain, no intact checkpoint)."""
-    site = load_site()
-    config = Config(state=state)
-    most = site.submissions_per_hour
-    if most is not None and most < config.submissions_per_hour:
-        config = config.model_copy(update={"submissions_per_hour": most})
     house = House(
         store=store,
         lease=None,
         state=state,
-        config=config,
+        config=Config(state=state),
         backends=backends,
         readers=DirectReaders(),
         clock=SystemClock(),
         audit=Audit(state),
         user=getpass.getuser(),
         uid=os.getuid(),
-        site=site,
+        site=load_site(),
         paused_by_site=pause_reason(),
     )
     acting = Acting(house)

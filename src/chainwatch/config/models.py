@@ -323,8 +323,9 @@ class Config(Section):
     password does not belong here: PostgreSQL reads it from ~/.pgpass or PGPASSFILE."""
     poll: Duration = timedelta(seconds=60)
     """Time between two polls; a jitter per user is added."""
-    submissions_per_hour: int = Field(default=60, ge=1)
-    """Most submissions of this daemon in an hour."""
+    submissions_per_hour: int | None = Field(default=None, ge=1)
+    """Most submissions of this daemon in an hour; what a person submits does not count. By default 60, or two for each
+    chain where that is more."""
     settle: Duration = timedelta(seconds=90)
     """How long after a silent sbatch its token must stay unseen before it counts as absent. At least twice Slurm's
     MessageTimeout."""

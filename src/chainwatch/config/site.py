@@ -39,7 +39,7 @@ class Site(Section):
     poll_at_least: Duration = timedelta(seconds=1)
     """Least time between two polls."""
     submissions_per_hour: int | None = Field(default=None, ge=0)
-    """Most submissions of one user's daemon in an hour."""
+    """Most submissions of one user in an hour, those of commands included."""
     storage_mb_per_second: float | None = Field(default=None, ge=1)
     """Most megabytes in a second that one user's daemon, and each check by hand on a login node, may read from
     checkpoints. Jobs are not limited: they read on their own nodes."""
@@ -118,7 +118,7 @@ def apply(site: Site, config: Config) -> tuple[Config, tuple[str, ...]]:
         changes["poll"] = site.poll_at_least
         told.append(f"poll is {show_duration(site.poll_at_least)}, the least that this site allows")
     most = site.submissions_per_hour
-    if most is not None and config.submissions_per_hour > most:
+    if most is not None and (config.submissions_per_hour is None or config.submissions_per_hour > most):
         changes["submissions_per_hour"] = most
         told.append(f"submissions_per_hour is {most}, the most that this site allows")
     if "tcp" in site.forbid and config.web.listen:

@@ -45,7 +45,8 @@ class Situation:
     """None: the storage did not answer, or no directory is configured."""
     now: datetime
     partition_size: int | None = None
-    submissions_per_hour: int = 60
+    submissions_per_hour: int | None = 60
+    """None: no limit."""
     target: int | None = None
     """The final training step, where anything tells it."""
 
@@ -136,10 +137,12 @@ def _limits(s: Situation) -> Decision | None:
         until = caps.until if caps.until.tzinfo else caps.until.astimezone(UTC)
         if s.now >= until:
             return Rest(f"the end date {caps.until:%Y-%m-%d %H:%M} has passed", raise_it)
-    if history.submissions_last_hour >= s.submissions_per_hour:
+    most = s.submissions_per_hour
+    if most is not None and history.submissions_last_hour >= most:
         return Wait(
             s.now + timedelta(minutes=5),
-            f"{history.submissions_last_hour} jobs were submitted in the last hour, the cap",
+            f"{history.submissions_last_hour} jobs were submitted in the last hour, and {most} is the most "
+            "(submissions_per_hour, the configuration's or the site's)",
         )
     return None
 

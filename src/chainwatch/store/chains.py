@@ -43,6 +43,11 @@ class Chains(Database):
             rows = connection.execute(select(*_COLUMNS).where(_T.c.archived.is_(False)).order_by(_T.c.name))
             return [_record(row) for row in rows]
 
+    def count_chains(self) -> int:
+        """How many chains are registered."""
+        with self._reading() as connection:
+            return int(connection.execute(select(func.count()).where(_T.c.archived.is_(False))).scalar_one())
+
     def chain(self, name: str) -> ChainRecord | None:
         """The chain of that name, or None."""
         with self._reading() as connection:

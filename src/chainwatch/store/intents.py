@@ -145,8 +145,11 @@ class Intents(Database):
             row = connection.execute(_query().where(_T.c.token == token)).one_or_none()
             return None if row is None else _intent(row)
 
-    def submissions_since(self, moment: datetime) -> int:
-        """How many submissions of this daemon were tried since then, refused ones included."""
+    def submissions_since(self, moment: datetime, *, typed: bool) -> int:
+        """How many submissions were tried since then, refused ones included; `typed`: also those of commands, which
+        people type without a lease."""
         query = select(func.count()).select_from(_T).where(_T.c.kind == IntentKind.SUBMIT, _T.c.tried_at >= moment)
+        if not typed:
+            query = query.where(_T.c.epoch > 0)
         with self._reading() as connection:
             return int(connection.execute(query).scalar_one())

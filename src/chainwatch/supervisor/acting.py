@@ -137,7 +137,7 @@ class Acting:
             checkpoints=report if isinstance(report, RunReport) else None,
             now=now,
             partition_size=self.partitions.size(record.cluster, past, now),
-            submissions_per_hour=self.house.config.submissions_per_hour,
+            submissions_per_hour=self.house.submissions_per_hour,
             target=record.target,
         )
 

@@ -27,7 +27,7 @@ def of(house: House, record: ChainRecord, now: datetime, *, incident: Held | Non
         chain=record.name,
         attempts=attempts,
         retried_at=record.retried_at,
-        submissions_last_hour=house.store.submissions_since(now - timedelta(hours=1)),
+        submissions_last_hour=_submissions(house, now),
         excluded=tuple(house.store.excluded(now, record.name)),
         gpu_hours=sum(gpu_hours(a, now) for a in attempts),
         cohort_stopped=cohort,
@@ -35,6 +35,11 @@ def of(house: House, record: ChainRecord, now: datetime, *, incident: Held | Non
         incident_over=incident.over if incident else None,
         incident_chains=len(incident.incident.chains) if incident else 0,
     )
+
+
+def _submissions(house: House, now: datetime) -> int:
+    """How many jobs count against the most of an hour: the daemon's own, and where the site sets it every one."""
+    return house.store.submissions_since(now - timedelta(hours=1), typed=house.site.submissions_per_hour is not None)
 
 
 def without_duplicates(attempts: tuple[Attempt, ...], record: ChainRecord) -> tuple[Attempt, ...]:

@@ -82,6 +82,17 @@ class House:
     def settle(self) -> timedelta:
         return self.config.settle
 
+    @property
+    def submissions_per_hour(self) -> int | None:
+        """Most submissions in an hour; None: as many as a person types, where the site sets no limit.
+
+        A fleet that a drained cluster ended together must be able to come back together.
+        """
+        if self.lease is None:
+            return self.site.submissions_per_hour
+        most = self.config.submissions_per_hour
+        return max(60, 2 * self.store.count_chains()) if most is None else most
+
     def held_back_by_site(self, record: ChainRecord) -> str:
         """Why the site lets nobody act for this chain; empty if it does."""
         if self.paused_by_site:
