@@ -182,6 +182,14 @@ def test_the_node_that_srun_names_is_the_culprit_not_the_one_that_prints_the_ban
     assert judged(a_job(S.NODE_FAIL, nodes=("n1", "n2")), banner, named).culprit_nodes == ("n2",)
 
 
+def test_the_node_that_prints_the_banner_is_not_blamed_where_no_other_word_names_one() -> None:
+    banner = a_finding(
+        "*** JOB 7 ON n1 CANCELLED AT 2026-01-01T13:00:00 DUE TO NODE FAILURE ***", Cause.HARDWARE_NODE, 84
+    )
+    verdict = judged(a_job(S.NODE_FAIL, "1:0", nodes=("n1", "n2")), banner)
+    assert (verdict.cause, verdict.retry, verdict.culprit_nodes) == (Cause.HARDWARE_NODE, Retry.YES, ())
+
+
 def test_what_chainwatch_ended_itself_is_no_scancel_of_a_person() -> None:
     verdict = judged(a_job(S.CANCELLED, cancelled_by=1001), ended_by_us="hang: no progress for 40 minutes")
     assert (verdict.outcome, verdict.cause) == (Outcome.HUNG, Cause.HANG)

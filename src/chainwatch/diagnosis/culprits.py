@@ -27,8 +27,9 @@ def culprit_nodes(root: Finding | None, evidence: Evidence) -> tuple[str, ...]:
     bad = [record.bad_node for record in evidence.end_records if record.bad_node]
     if bad:
         return tuple(dict.fromkeys(bad))
-    mentioned = [n for n in nodes if root is not None and _mentions(root.where.text, n)]
-    if len(mentioned) == 1:
+    text = root.where.text if root is not None else ""
+    mentioned = [node for node in nodes if _mentions(text, node)]
+    if len(mentioned) == 1 and _SPEAKER not in text:
         return tuple(mentioned)
     blamed = {_known(f.node, nodes) for f in findings if f.signature in _EXITS and f.node} - {None}
     if len(blamed) == 1:
@@ -46,6 +47,10 @@ _EXITS = frozenset(
         "torch/rank-host",
     }
 )
+
+
+_SPEAKER = "DUE TO NODE FAILURE"
+"""In this notice of Slurm the node that is named wrote it: with several nodes, a survivor."""
 
 
 def _known(name: str | None, nodes: Sequence[str]) -> str | None:
