@@ -103,7 +103,8 @@ def test_a_reload_by_another_configuration_than_the_daemon_reads_is_refused_and_
 def test_a_chain_that_goes_into_another_state_than_its_configurations_daemon_reads_is_said_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`run` goes by the configuration alone: nobody would look after that chain, and a second one of its name begins."""
+    """A service sees neither the option nor the variable: nobody would look after that chain, and a second one of its name
+    begins."""
     (tmp_path / "bin").mkdir()
     answers = {
         "sbatch": "echo 4711",
@@ -124,6 +125,11 @@ def test_a_chain_that_goes_into_another_state_than_its_configurations_daemon_rea
         assert done.returncode == 0, done.stderr
         return done.stderr
 
-    assert "works on" not in said("a")
+    assert "win over" not in said("a")
     monkeypatch.setenv("CHAINWATCH_STATE", str(tmp_path / "other"))
-    assert f"b is in {tmp_path}/other now, and the daemon of this configuration works on {tmp_path}/own" in said("b")
+    wins = f"b is in {tmp_path}/other: --state and CHAINWATCH_STATE win over the configuration's {tmp_path}/own."
+    assert wins in said("b")
+    store = open_store(tmp_path / "other")
+    store.remember(LAST_PASS, common.now().isoformat())
+    store.close()
+    assert "win over" not in said("a"), "somebody looks after it there"

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from chainwatch.cli import check
 from chainwatch.cli.__main__ import main
+from chainwatch.config.site import Site, SiteError
 from chainwatch.evidence import PROFILES
 
 
@@ -109,6 +111,36 @@ def test_the_array_that_counts_is_judged_and_a_pinned_script_is_not_the_one_that
     config.write_text("chains: {a: {batch: train.sh, sbatch: ['--array=0-3%2']}}\n")
     assert run("check", config, "--json") == 2
     assert [p["key"] for p in json.loads(capsys.readouterr().out)["problems"]] == ["chains.a.sbatch"], "said once"
+
+
+def test_what_the_sites_limits_change_is_said_as_the_daemon_will_say_it(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"poll_at_least": "5m", "forbid": ["act", "alerts"], "contact": "help@example.org"}
+    monkeypatch.setattr(check, "load_site", lambda: Site.model_validate(limits))
+    channel = "alerts: {channels: {ops: {type: slack, url_env: HOOK}}}"
+    config.write_text(f"{channel}\npoll: 1m\nchains: {{a: {{batch: train.sh}}}}\n")
+    assert run("check", config) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: poll is 5m, the least that this site allows (help@example.org)",
+        "warning: alerts go to no other host, as this site demands: look at `chainwatch status` (help@example.org)",
+        "warning: chain a: it only observes: this site only lets chainwatch observe (help@example.org)",
+    ]
+    assert run("check", config, "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["warnings"]) == 3
+
+
+def test_a_site_file_that_no_daemon_would_start_with_is_a_problem(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def untrusted() -> Site:
+        raise SiteError("its limits mean nothing")
+
+    monkeypatch.setattr(check, "load_site", untrusted)
+    assert run("check", config) == 2
+    assert capsys.readouterr().err == "its limits mean nothing\n"
+    assert run("check", config, "--json") == 2
+    assert [p["file"] for p in json.loads(capsys.readouterr().out)["problems"]] == ["/etc/chainwatch/site.yaml"]
 
 
 def test_a_directory_of_logs_that_is_not_there_is_a_warning(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

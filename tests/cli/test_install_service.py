@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import typer
 from click.testing import Result
 from typer.testing import CliRunner
@@ -28,6 +29,13 @@ def test_the_unit_is_written_and_the_next_commands_are_said(tmp_path: Path) -> N
     assert unit.stat().st_mode & 0o777 == 0o644
     assert [p.name for p in unit.parent.iterdir()] == ["chainwatch.service"]
     assert run("--user", "--directory", str(tmp_path / "new")).exit_code == 0, "the same again is no error"
+
+
+def test_a_state_that_only_this_shell_knows_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHAINWATCH_STATE", raising=False)
+    assert "CHAINWATCH_STATE" not in run("--user", "--directory", str(tmp_path)).output
+    monkeypatch.setenv("CHAINWATCH_STATE", "/scratch/ada/state")
+    assert "write `state: /scratch/ada/state` into" in run("--user", "--directory", str(tmp_path)).output
 
 
 def test_a_changed_unit_is_kept_unless_told_otherwise(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from chainwatch.cli import common
+from chainwatch.config.place import WINS
 from chainwatch.model.plain_file import may_exist
 from chainwatch.store import Store
 from chainwatch.store.records import CONFIGURATION, LAST_PASS
@@ -38,13 +39,13 @@ def warn_of_another(store: Store, config: Path, chain: str) -> None:
         )
 
 
-def warn_of_another_state(where: Path, configured: Path, chain: str) -> None:
-    """One line on stderr where a chain goes into another state than the daemon of its configuration works on: `--state`
-    and $CHAINWATCH_STATE win over the file for `submit`, and `run` has the file alone."""
-    if os.path.realpath(where) != os.path.realpath(configured):
+def warn_of_another_state(store: Store, where: Path, configured: Path, chain: str) -> None:
+    """One line on stderr where a chain goes into another state than its configuration says, and nobody is there yet: a
+    daemon that is started without `--state` and CHAINWATCH_STATE, as a service is, does not see it."""
+    if os.path.realpath(where) != os.path.realpath(configured) and not attended(store, common.now()):
         typer.echo(
-            f"chainwatch: {chain} is in {where} now, and the daemon of this configuration works on {configured}: write "
-            f"`state: {where}` into it, or submit without --state and CHAINWATCH_STATE",
+            f"chainwatch: {chain} is in {where}: {WINS} {configured}. Write `state: {where}` into it for a daemon that is "
+            "started without them, or submit without them",
             err=True,
         )
 

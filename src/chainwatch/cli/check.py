@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from chainwatch.cli import common
-from chainwatch.config import ConfigError, load, schema
+from chainwatch.config import ConfigError, Problem, load, schema
+from chainwatch.config.site import SITE_FILE, SiteError, apply, load_site
 from chainwatch.supervisor import scripts
 from chainwatch.supervisor.rules import RULES
 
@@ -21,9 +22,10 @@ def check(
     show_schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a configuration.")] = False,
     json: common.Json = False,
 ) -> None:
-    """Say everything that is wrong with a configuration, with file and line.
+    """Say everything that is wrong with a configuration, with file and line, and what the site's limits change in it.
 
-    Exit codes: 0 it is right, also where it has no chains or there are warnings; 2 it is not.
+    Exit codes: 0 it is right, also where it has no chains or there are warnings; 2 it is not, or the site's file cannot be
+    used: a daemon would not start.
     """
     if show_schema:
         common.print_json(schema())
@@ -31,15 +33,15 @@ def check(
     if config is None:
         common.fail("name a configuration to check, or --schema")
     try:
-        loaded = load(config, RULES).config
-    except ConfigError as e:
+        loaded, limited = apply(load_site(), load(config, RULES).config)
+    except (ConfigError, SiteError) as e:
+        problems = e.problems if isinstance(e, ConfigError) else [Problem(str(SITE_FILE), None, "", str(e))]
         if json:
-            common.print_json({"ok": False, "problems": [asdict(p) for p in e.problems]})
+            common.print_json({"ok": False, "problems": [asdict(p) for p in problems]})
         else:
-            for problem in e.problems:
-                typer.echo(str(problem), err=True)
+            typer.echo(str(e), err=True)
         raise typer.Exit(common.UNUSABLE) from None
-    warnings = scripts.warnings(loaded)
+    warnings = [*limited, *scripts.warnings(loaded)]
     count = len(loaded.chains)
     if not count:
         warnings.append("it has no chains: nothing is looked after but what `chainwatch sbatch` and `adopt` register")

@@ -22,6 +22,7 @@ from chainwatch.cli.completion import chain_names
 from chainwatch.cli.light import DEFAULT_STATE, NO_DIRECTORY, is_of_no_directory
 
 if TYPE_CHECKING:  # a database takes longer to import than many commands run
+    from chainwatch.config import Config
     from chainwatch.store import Store
     from chainwatch.store.records import ChainRecord
 
@@ -64,16 +65,24 @@ def fail(message: str, code: int = UNUSABLE) -> NoReturn:
     raise typer.Exit(code)
 
 
-def state_directory(state: Path | None) -> Path:
-    return Path(os.path.expanduser(state if state is not None else DEFAULT_STATE)).absolute()
+def state_directory(state: Path | None, config: Config | None = None) -> Path:
+    """The state that counts: `--state` or CHAINWATCH_STATE, else the configuration's, else the default."""
+    if state is None:
+        state = config.state if config is not None else Path(DEFAULT_STATE)
+    return Path(os.path.expanduser(state)).absolute()
+
+
+def database(config: Config | None = None) -> str | None:
+    """URL of the database that counts: CHAINWATCH_DATABASE, else the configuration's; None: SQLite in the state."""
+    return os.environ.get("CHAINWATCH_DATABASE") or (config.database if config is not None else None)
 
 
 @contextmanager
-def opened(state: Path | None, *, create: bool = False) -> Iterator[Store]:
-    """The store of a state directory, closed at the end."""
+def opened(state: Path | None, config: Config | None = None, *, create: bool = False) -> Iterator[Store]:
+    """The store of the state that counts, closed at the end."""
     from chainwatch.store import open_store
 
-    store = open_store(state_directory(state), os.environ.get("CHAINWATCH_DATABASE"), create=create)
+    store = open_store(state_directory(state, config), database(config), create=create)
     try:
         yield store
     finally:

@@ -35,19 +35,12 @@ def completion(shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", h
 def chain_names(ctx: Any, incomplete: str) -> list[str]:
     """The chains of the state that the command line names, as far as they are wanted. Says nothing where there is none:
     a shell that completes is no place for errors."""
-    from chainwatch.cli.common import state_directory
-    from chainwatch.store import StoreError, open_store
+    from chainwatch.cli.common import opened
+    from chainwatch.store import StoreError
 
     given = ctx.params.get("state") or os.environ.get("CHAINWATCH_STATE")
     try:
-        store = open_store(
-            state_directory(Path(given) if given else None), os.environ.get("CHAINWATCH_DATABASE"), create=False
-        )
+        with opened(Path(given) if given else None) as store:
+            return [chain.name for chain in store.chains() if chain.name.startswith(incomplete)]
     except (StoreError, OSError):
         return []
-    try:
-        return [chain.name for chain in store.chains() if chain.name.startswith(incomplete)]
-    except StoreError:
-        return []
-    finally:
-        store.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +40,7 @@ def known(state: Path | None, text: str, job: Job | None, cluster: str = "") -> 
     """The chain's word on the job that a person calls `text`; `job`: its newest attempt as Slurm has it, None where Slurm
     says nothing of it. A state that cannot be read is said on stderr, and the job is diagnosed without it."""
     where = common.state_directory(state)
-    if "CHAINWATCH_DATABASE" not in os.environ and not (where / FILE_NAME).exists():
+    if common.database() is None and not (where / FILE_NAME).exists():
         return None
     try:
         with common.opened(state) as store:

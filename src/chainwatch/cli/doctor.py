@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chainwatch.cli import common
+
 if TYPE_CHECKING:
     from chainwatch.config import Config
     from chainwatch.doctor import Finding
@@ -26,6 +28,7 @@ def doctor(
     contract: Annotated[
         bool, typer.Option("--contract", help="Play the reading part of the backends' contract on the cluster too.")
     ] = False,
+    state: common.State = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only problems and advice.")] = False,
 ) -> None:
     """Check the cluster, this machine and the set-up. Nothing is changed, posted or submitted.
@@ -34,11 +37,12 @@ def doctor(
     4: Slurm does not answer.
     """
     from chainwatch.config import load
+    from chainwatch.config.place import placed
     from chainwatch.doctor import Level, Patient, asker, examine
     from chainwatch.model.clock import SystemClock
     from chainwatch.supervisor.rules import RULES
 
-    loaded = None if config is None else load(config, RULES).config
+    loaded = None if config is None else placed(load(config, RULES).config, state, common.database())
     patient = Patient(
         asker(loaded), SystemClock().now(), getpass.getuser(), Path.home(), loaded, environment=dict(os.environ)
     )

@@ -53,6 +53,12 @@ def install_service(
     except OSError as error:
         hint = "" if user else " (as root, or with --user for yourself)"
         _fail(f"cannot write to {where}: {error.strerror}{hint}", 2)
+    if named := os.environ.get("CHAINWATCH_STATE"):
+        typer.echo(
+            f"chainwatch: CHAINWATCH_STATE is {named} here, and the service does not see it: write `state: {named}` into "
+            "its configuration",
+            err=True,
+        )
     typer.echo("Now type:")
     for line in next_steps(user=user, once=once):
         typer.echo(f"    {line}")

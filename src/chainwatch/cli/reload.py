@@ -30,12 +30,13 @@ def reload(
     Exit codes: 1 no daemon is at work, or it works on another machine; 2 the configuration is refused, and the old one
     stays, or CONFIG is another one than the daemon reads.
     """
+    loaded = None
     if config is not None:
         from chainwatch.config import load
         from chainwatch.supervisor.rules import RULES
 
-        load(config, RULES)
-    with opened(state) as store:
+        loaded = load(config, RULES).config
+    with opened(state, loaded) as store:
         holder, before = store.at_work(now()), answered(store).get("at")
         line = daemon_line(store, now())
         theirs = config and another_configuration(store, config)
@@ -55,7 +56,7 @@ def reload(
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         time.sleep(0.2)
-        with opened(state) as store:
+        with opened(state, loaded) as store:
             answer = answered(store)
         if answer.get("at") != before:
             if answer["problem"]:

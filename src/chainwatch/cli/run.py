@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from chainwatch.cli import common
+
 
 def run(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="Configuration: a file, or a directory of files.")],
@@ -16,6 +18,7 @@ def run(
     json: Annotated[bool | None, typer.Option("--json/--human", help="Log as JSON [in a pipe], or for people.")] = None,
     level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
     debug: Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")] = False,
+    state: common.State = None,
 ) -> None:
     """Look after the chains of CONFIG until SIGTERM; SIGHUP reads CONFIG again.
 
@@ -29,4 +32,5 @@ def run(
     from chainwatch.supervisor.logging import configure
 
     configure("debug" if debug else level, "auto" if json is None else "json" if json else "human", sys.stderr)
-    Daemon(Flags(config, observe_only=observe, once=once, companions=partial(BesideTheLoop, page=not once))).run()
+    companions = partial(BesideTheLoop, page=not once)
+    Daemon(Flags(config, state, common.database(), observe, once, companions)).run()

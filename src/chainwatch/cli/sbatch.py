@@ -38,9 +38,8 @@ def sbatch(context: typer.Context) -> None:
         line = words.parse(given)
     except ValueError as e:
         common.fail(str(e))
-    where = common.state_directory(
-        None if "CHAINWATCH_STATE" not in os.environ else Path(os.environ["CHAINWATCH_STATE"])
-    )
+    named = os.environ.get("CHAINWATCH_STATE")
+    where = common.state_directory(Path(named) if named else None)
     script, text, called = _script(line)
     slurm_options = [o for o in line.options if not o.name.startswith("cw-") and o.name not in {"parsable", "wrap"}]
     in_script = words.script_options(text)

@@ -54,9 +54,9 @@ def step(
     if not chain or parse_job_id(job) is None:
         common.fail("step is a line of a chain's batch script: outside a job there is nothing to decide")
     loaded = load(config, RULES).config if config is not None else None
-    where = Path(loaded.state) if loaded is not None and state is None else common.state_directory(state)
+    where = common.state_directory(state, loaded)
     used = (loaded or Config()).model_copy(update={"state": where})
-    with common.opened(where) as store:
+    with common.opened(where, loaded) as store:
         try:
             told = _take(store, used, chain, int(job))
         except NotOurs as e:

@@ -37,8 +37,8 @@ def submit(
     Exit codes: 0 submitted; 1 no such chain; 3 Slurm refused it, or nothing intact can be resumed from; 4 no answer.
     """
     loaded = load(config, RULES).config if config is not None else None
-    where = Path(loaded.state) if loaded is not None and state is None else common.state_directory(state)
-    with common.opened(where, create=True) as store:
+    where = common.state_directory(state, loaded)
+    with common.opened(where, loaded, create=True) as store:
         clusters = backends(loaded, store) if loaded is not None else reachable(store)
         record = store.chain(chain)
         if loaded is not None and chain in loaded.chains:
@@ -59,7 +59,7 @@ def submit(
         record = submit_first(store, where, record, clusters)
         if job_id_of(record) is not None:
             if loaded is not None:
-                warn_of_another_state(where, Path(loaded.state), chain)
+                warn_of_another_state(store, where, Path(loaded.state), chain)
             warn_unattended(store, where, chain)
             if config is not None:
                 warn_of_another(store, config, chain)

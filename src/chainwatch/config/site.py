@@ -121,6 +121,8 @@ def apply(site: Site, config: Config) -> tuple[Config, tuple[str, ...]]:
     if most is not None and (config.submissions_per_hour is None or config.submissions_per_hour > most):
         changes["submissions_per_hour"] = most
         told.append(f"submissions_per_hour is {most}, the most that this site allows")
+    if "alerts" in site.forbid and config.alerts.channels:
+        told.append("alerts go to no other host, as this site demands: look at `chainwatch status`")
     if "tcp" in site.forbid and config.web.listen:
         changes["web"] = config.web.model_copy(update={"listen": None})
         told.append("the page is served on its Unix socket only: this site allows no port")

@@ -54,6 +54,10 @@ class Flags:
     """How `chainwatch run` was asked to run."""
 
     config: Path
+    state: Path | None = None
+    """State directory; None: the configuration's."""
+    database: str | None = None
+    """URL of the database; None: the configuration's."""
     observe_only: bool = False
     once: bool = False
     companions: Companions | None = None
@@ -80,7 +84,7 @@ class Daemon:
         self._damaged: Damaged | None = None
         """What the thread of the alerts met before the loop did."""
         self._readers = ProcessReaders(self._clock, waiting=self._outside.asking)
-        self._settings = Settings(flags.config, self.log.warning, self._script)
+        self._settings = Settings(flags.config, self.log.warning, self._script, flags.state, flags.database)
         self._post: Deliverer | None = None
         self._beside: Companion | None = None
         self._board = Board()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chainwatch.config import Config, ConfigError, load
+from chainwatch.config.place import overruled, placed
 from chainwatch.config.site import Site, SiteError, apply, load_site
 from chainwatch.supervisor.reloading import cannot_change
 from chainwatch.supervisor.rules import rules
@@ -15,18 +16,31 @@ from chainwatch.supervisor.scripts import ReadScript
 class Settings:
     """The configuration that `chainwatch run` was given, and the site's file."""
 
-    def __init__(self, path: Path, warn: Callable[[str], None], read_script: ReadScript) -> None:
-        """`warn` is told what the site's limits change; `read_script` answers within seconds."""
+    def __init__(
+        self,
+        path: Path,
+        warn: Callable[[str], None],
+        read_script: ReadScript,
+        state: Path | None = None,
+        database: str | None = None,
+    ) -> None:
+        """`warn` is told what counts before the configuration; `read_script` answers within seconds; `state`, `database`:
+        as in `placed`."""
         self.site = Site()
         """The limits as they were read last."""
         self._path, self._warn, self._read_script = path, warn, read_script
+        self._state, self._database = state, database
         self._asked = Config()
         """What the user asks for: the last configuration that was taken over, before any limit."""
+        self._overruled = ""
+        """That another state counts than the configuration names; empty where it does not."""
 
     def read(self) -> Config:
         """At the start. Raises ConfigError, SiteError."""
         self.site = load_site()
         self._asked = self._load()
+        if self._overruled:
+            self._warn(self._overruled)
         return self._limited()
 
     def reread(self, old: Config) -> tuple[Config | None, str]:
@@ -48,7 +62,10 @@ class Settings:
         return self._limited(), ""
 
     def _load(self) -> Config:
-        return load(self._path, rules(self._read_script)).config
+        read = load(self._path, rules(self._read_script)).config
+        found = placed(read, self._state, self._database)
+        self._overruled = overruled(read, found.state)
+        return found
 
     def _limited(self) -> Config:
         config, told = apply(self.site, self._asked)
