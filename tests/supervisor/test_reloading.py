@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chainwatch.config.models import Config
-from chainwatch.supervisor.reloading import SiteFile, cannot_change, difference
+from chainwatch.supervisor.reloading import FIXED_BEFORE_SLURM, SiteFile, cannot_change, difference
 
 
 def config(*chains: str, **more: object) -> Config:
@@ -23,6 +23,9 @@ def test_what_is_new_is_said_in_a_sentence() -> None:
 def test_what_everything_stands_on_changes_with_a_restart_only() -> None:
     assert cannot_change(config(), config(poll="5m", submissions_per_hour=3)) == ""
     assert cannot_change(config(), config(state="/elsewhere")).startswith("state cannot change")
+    other = config(slurm={"bin": "/opt/slurm/bin"})
+    assert cannot_change(config(), other).startswith("slurm cannot change")
+    assert cannot_change(config(), other, FIXED_BEFORE_SLURM) == "", "nothing stands on it yet"
 
 
 def test_a_file_that_is_just_being_written_lets_no_chain_go() -> None:

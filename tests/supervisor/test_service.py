@@ -96,6 +96,16 @@ class Service:
     def write(self, text: str | None = None) -> None:
         self.config.write_text(json.dumps(self.settings) if text is None else text)
 
+    def reload(self) -> subprocess.CompletedProcess[str]:
+        """Write the settings, and have them read."""
+        self.write()
+        command = [sys.executable, "-m", "chainwatch.cli", "reload", "--state", str(self.where / "state")]
+        for _ in range(4):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            if "which waits for Slurm now" not in done.stdout:  # a pass takes long where the machine is busy
+                break
+        return done
+
     def heard(self) -> list[str]:
         """What was said since `said` was last cleared."""
         return list(self.said)
@@ -160,32 +170,23 @@ def test_a_service_is_ready_reports_reloads_and_stops(service: Service, server: 
     assert "the new configuration is refused, the old one stays" in service.lines()
     assert service.process.poll() is None
 
-    def reload() -> subprocess.CompletedProcess[str]:
-        service.write()
-        command = [sys.executable, "-m", "chainwatch.cli", "reload", "--state", str(service.where / "state")]
-        for _ in range(4):
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-            if "which waits for Slurm now" not in done.stdout:  # a pass takes long where the machine is busy
-                break
-        return done
-
     def chains() -> dict[str, str]:
         listed = json.loads(service.get("/api/v1/chains")[1])
         return {chain["name"]: "released" if chain["released"] else chain["mode"] for chain in listed}
 
-    refused = reload()
+    refused = service.reload()
     assert (refused.returncode, "the old one stays" in refused.stderr) == (2, True)
     service.settings |= {"poll": "10m", "chains": {name: {"batch": "train.sh"} for name in "ab"}}
-    assert "the configuration was read again: 2 chains" in reload().stdout
+    assert "the configuration was read again: 2 chains" in service.reload().stdout
     wait_until(lambda: "2 chains; new a, b" in service.lines())
     wait_until(lambda: chains() == {"a": "act", "b": "act"}, 15)
     wait_until(lambda: "chainwatch_poll_interval_seconds 600.0" in service.get("/metrics")[1], 15)
     service.settings["chains"] = {"b": {"batch": "train.sh", "mode": "observe"}, "c": {"batch": "train.sh"}}
-    assert "the configuration was read again: 2 chains" in reload().stdout
+    assert "the configuration was read again: 2 chains" in service.reload().stdout
     wait_until(lambda: "2 chains; new c; changed b; gone a" in service.lines())
     wait_until(lambda: chains() == {"a": "released", "b": "observe", "c": "act"}, 15)  # not ten minutes
     service.settings["state"] = str(service.where / "elsewhere")
-    refused = reload()
+    refused = service.reload()
     assert (refused.returncode, "state cannot change" in refused.stderr) == (2, True)
     assert service.process.poll() is None
     wait_until(lambda: service.get("/readyz")[0] == 200)
@@ -197,6 +198,30 @@ def test_a_service_is_ready_reports_reloads_and_stops(service: Service, server: 
     service.until("STOPPING=1", 2)
     assert not (service.where / "state" / "web.sock").exists()
     assert "Traceback" not in service.lines()
+
+
+@pytest.mark.slow
+def test_a_daemon_that_waits_for_slurms_very_first_answer_grants_reloads_also_of_the_way_to_slurm(
+    tmp_path: Path,
+) -> None:
+    """The kind: a wish that nobody looks up while something else is waited for."""
+    service = Service(tmp_path, {"slurm": {"bin": str(tmp_path / "nowhere")}})
+    try:
+        service.until("waiting for Slurm")
+        service.settings["chains"] = {"a": {"batch": "train.sh"}}
+        assert "the configuration was read again: 1 chain" in service.reload().stdout
+        service.settings["state"] = str(tmp_path / "elsewhere")
+        refused = service.reload()
+        assert (refused.returncode, "state cannot change" in refused.stderr) == (2, True)
+        assert "watching" not in service.lines()
+        service.settings |= {"state": str(tmp_path / "state"), "slurm": {"bin": str(service.bin)}}
+        assert "the configuration was read again: 1 chain" in service.reload().stdout
+        service.until("1 chain, last poll", 20)  # not at the next of its questions, thirty seconds later
+        service.process.terminate()
+        assert service.process.wait(20) == 0
+        assert "Traceback" not in service.lines()
+    finally:
+        service.close()
 
 
 @pytest.mark.slow

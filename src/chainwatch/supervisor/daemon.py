@@ -7,7 +7,7 @@ import os
 import random
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -115,12 +115,13 @@ class Daemon:
 
     @contextmanager
     def _leased(self, store: Store, config: Config) -> Iterator[Supervisor]:
-        lease: Lease | None = store.acquire_lease(holder(), LEASE_TTL, self._clock.now())
+        last: Lease | None = (lease := store.acquire_lease(holder(), LEASE_TTL, self._clock.now()))
         self._readers.rate = self._settings.site.bytes_per_second
         if self.flags.once:
             self._readers.patience = ONCE_PATIENCE
         try:
-            raw = self._clusters(store, config)
+            config, raw, lease = self._meet(store, config, lease)
+            last = lease
             clusters: dict[str, Backend] = {n: OutsideBackend(b, self._outside) for n, b in raw.items()}
             clock = WatchedClock(self._clock, self._systemd)
             house = House(
@@ -145,28 +146,46 @@ class Daemon:
             rng = random.Random()
             pollers = {n: Poller(b, clock, house.user, config.poll, rng) for n, b in clusters.items()}
             yield Supervisor(house, pollers)
-            lease = house.lease
+            last = house.lease
         finally:
             self._readers.close()
-            if lease is not None:
-                store.release_lease(lease)
+            if last is not None:
+                store.release_lease(last)
 
-    def _clusters(self, store: Store, config: Config) -> dict[str, Backend]:
-        """At the very first start the controller must answer once; a daemon waits for it rather than give up."""
+    def _meet(self, store: Store, config: Config, lease: Lease) -> tuple[Config, dict[str, Backend], Lease]:
+        """The clusters. At the very first start the controller must answer once; a daemon waits for it rather than give up.
+
+        Meanwhile it keeps its lease and grants reloads: the way to Slurm may be what is wrong.
+        """
         while True:
             try:
                 with self._outside.asking():
                     found = backends(config, store, self.log.warning)
                 remember(config, store)
-                return found
+                return config, found, lease
             except NoInformation as e:
                 if self.flags.once:
                     raise
-                if self._wishes.stop:
-                    raise Stopped from None
                 self.log.warning(f"Slurm does not answer yet: {e}; asked again in {ASK_AGAIN:g} seconds")
                 self._systemd.ready("waiting for Slurm")
-                self._rest(self._clock.monotonic() + ASK_AGAIN)
+            config = self._wait_for_slurm(store, config)
+            lease = store.renew_lease(lease, LEASE_TTL, self._clock.now())
+
+    def _wait_for_slurm(self, store: Store, config: Config) -> Config:
+        """Until Slurm is to be asked again: soon, or at once by another way. The configuration to go on with."""
+        clock, until = WatchedClock(self._clock, self._systemd), self._clock.monotonic() + ASK_AGAIN
+        while not self._wishes.stop and (left := until - clock.monotonic()) > 0:
+            if self._wishes.reload:
+                before, taken = config.slurm, [config]
+                self._granted(store, config, taken.append, reloading.FIXED_BEFORE_SLURM)
+                config = taken[-1]
+                if config.slurm != before:
+                    break
+            else:
+                clock.sleep(left)
+        if self._wishes.stop:
+            raise Stopped
+        return config
 
     def _rest(self, until: float) -> None:
         """Nothing but a stop ends this early: whoever wakes a daemon again and again makes it ask no more often."""
@@ -277,28 +296,42 @@ class Daemon:
             self.log.error(f"alerts could not be delivered and are tried again: {e}")
 
     def _reread(self, supervisor: Supervisor, pulsing: Pulsing) -> bool:
-        """Grant a reload. Whether there is a new configuration to act by."""
-        self._rest(self._reread_until)
-        if self._wishes.stop:
-            return False
-        self._wishes.reload = False
-        self._systemd.reloading()
-        house, now = supervisor.house, self._clock.now()
-        said = ""
-        config, problem = self._settings.reread(house.config)
-        if problem:
-            self.log.error(problem)
-        elif config is not None:
-            said = reloading.difference(house.config, config)
-            self.log.info(said)
-        if config is not None:
+        """Grant a reload to the loop. Whether there is a new configuration to act by."""
+        house = supervisor.house
+
+        def take(config: Config) -> None:
             house.config, house.site = config, self._settings.site
             self._readers.rate = house.site.bytes_per_second
             pulsing.interval = config.poll
             for poller in supervisor.pollers.values():
                 poller.interval = config.poll
             self._outfit(house)
-        reloading.answer(house.store, now, problem, said)
+
+        return self._granted(house.store, house.config, take)
+
+    def _granted(
+        self,
+        store: Store,
+        old: Config,
+        take: Callable[[Config], None],
+        fixed: Sequence[str] = reloading.FIXED,
+    ) -> bool:
+        """Read the configuration again, `take` what there is to go on with, and answer who asked. Whether it is new."""
+        self._rest(self._reread_until)
+        if self._wishes.stop:
+            return False
+        self._wishes.reload = False
+        self._systemd.reloading()
+        now, said = self._clock.now(), ""
+        config, problem = self._settings.reread(old, fixed)
+        if problem:
+            self.log.error(problem)
+        elif config is not None:
+            said = reloading.difference(old, config)
+            self.log.info(said)
+        if config is not None:
+            take(config)
+        reloading.answer(store, now, problem, said)
         self._systemd.ready()
         self._reread_until = self._clock.monotonic() + REREAD_GAP
         return not problem

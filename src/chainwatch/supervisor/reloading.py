@@ -3,6 +3,7 @@ for one by itself."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,16 @@ ANSWER = "reload"
 """Memory of the store: what the newest reload came to."""
 FIXED = ("state", "database", "slurm")
 """Settings that everything stands on: they change with a restart only."""
+FIXED_BEFORE_SLURM = ("state", "database")
+"""The same while Slurm has not answered yet: the way to it may be what is wrong."""
 
 
-def cannot_change(old: Config, new: Config) -> str:
+def cannot_change(old: Config, new: Config, fixed: Sequence[str] = FIXED) -> str:
     """Why a new configuration cannot be taken over by a daemon at work; empty if it can."""
     if old.chains and not new.chains:
         return "it names no chain (is it being written?): to let every chain go, stop the daemon"
-    fixed = [name for name in FIXED if getattr(old, name) != getattr(new, name)]
-    return f"{', '.join(fixed)} cannot change while the daemon runs: restart it" if fixed else ""
+    other = [name for name in fixed if getattr(old, name) != getattr(new, name)]
+    return f"{', '.join(other)} cannot change while the daemon runs: restart it" if other else ""
 
 
 def difference(old: Config, new: Config) -> str:

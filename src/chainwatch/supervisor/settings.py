@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from chainwatch.config import Config, ConfigError, load
 from chainwatch.config.place import overruled, placed
 from chainwatch.config.site import Site, SiteError, apply, load_site
-from chainwatch.supervisor.reloading import cannot_change
+from chainwatch.supervisor.reloading import FIXED, cannot_change
 from chainwatch.supervisor.rules import rules
 from chainwatch.supervisor.scripts import ReadScript
 
@@ -43,15 +43,15 @@ class Settings:
             self._warn(self._overruled)
         return self._limited()
 
-    def reread(self, old: Config) -> tuple[Config | None, str]:
-        """The configuration to go on with, and why it is not the new one; empty if it is.
+    def reread(self, old: Config, fixed: Sequence[str] = FIXED) -> tuple[Config | None, str]:
+        """The configuration to go on with, and why it is not the new one; empty if it is. `fixed`: what cannot change now.
 
         Limits of the site hold from now on for the old one, too. None: the site's file cannot be used.
         """
         try:
             self.site = load_site()
             new = self._load()
-            problem = cannot_change(old, new)
+            problem = cannot_change(old, new, fixed)
         except SiteError as error:
             return None, f"the new configuration is refused, the old one stays: {error}"
         except ConfigError as error:
