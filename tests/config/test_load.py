@@ -92,6 +92,15 @@ def test_all_that_is_wrong_is_said_at_once_with_line_key_and_what_was_meant(desk
             "4: chains.a.done.mark: '(?=x)' is no pattern in RE2 syntax (invalid perl operator: (?=); "
             "RE2 has no look-around and no back-references",
         ),
+        (
+            "done: {mark: 'x*'}",
+            "4: chains.a.done.mark: 'x*' is met by an empty line; words that the line must have are expected",
+        ),
+        (
+            "logs: {progress: '(?P<step>.+)'}",
+            "4: chains.a.logs.progress: '(?P<step>.+)' is met by nearly every line; words that the line must have are "
+            "expected",
+        ),
         ("zzz: 1", "4: chains.a.zzz: is not a known key; there are mode, batch, args, "),
     ],
 )  # fmt: skip

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from chainwatch.evidence import LogFile, read_logs
+from chainwatch.model.pattern import wrong_with
 from chainwatch.model.verdict import Cause, Retry
 from chainwatch.signatures import Matcher, SignatureError, builtin_signatures, load, user_signatures, xid_table
 
+MATCH = r"'BlobStoreError: (?P<error>\w+)'"
 GOOD = """\
 family: mine
 defaults: {cause: storage, retry: wait}
@@ -49,7 +51,7 @@ def test_a_users_file_extends_the_built_in_families(tmp_path: Path) -> None:
         ("specificity: 80", "specificity: 180", r"mine\.yaml:4: .*from 0 to 100"),
         ("specificity: 80", "specificity: high", r"mine\.yaml:6: `specificity` has the wrong kind"),
         ("  advice:", "  advise:", r"mine\.yaml:7: field `advise` is not known"),
-        ("(?P<error>", "(?=x)(?P<error>", r"mine\.yaml:4: .*not a valid RE2 pattern.*look-around"),
+        ("(?P<error>", "(?=x)(?P<error>", r"mine\.yaml:5: .*no pattern in RE2 syntax.*look-around"),
         ("Timeout on", "Time out on", None),
         ("BlobStoreError: Timeout", "Blob: Timeout", r"mine\.yaml:4: .*its own example is not matched"),
         ("family: mine", "family: [", r"mine\.yaml:\d+: not valid YAML"),
@@ -65,6 +67,30 @@ def test_what_is_wrong_is_named_with_file_and_line(tmp_path: Path, old: str, new
         return
     with pytest.raises(SignatureError, match=says):
         user_signatures(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (MATCH, "''", "mine.yaml:5: mine/blob-store: match: '' is met by an empty line; words"),
+        (MATCH, "x?", "mine.yaml:5: mine/blob-store: match: 'x?' is met by an empty line"),
+        (MATCH, "['BlobStoreError', '.*']", "mine.yaml:5: mine/blob-store: match: '.*' is met by"),
+        (MATCH, ".+", "mine.yaml:5: mine/blob-store: match: '.+' is met by nearly every line"),
+        (MATCH, "[]", "mine.yaml:5: mine/blob-store: `match` has no pattern"),
+        ("  advice:", "  unless: 'a*'\n  advice:", "mine.yaml:7: mine/blob-store: unless: 'a*' is met by an empty line"),
+        ("retry: wait", "retry: wait, not_after: '^'", "mine.yaml:2: defaults: not_after: '^' is met by an empty line"),
+    ],
+)  # fmt: skip
+def test_a_pattern_that_every_line_meets_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
+    """The kind: a rule that is right by its syntax, and finds its text in every healthy log."""
+    assert old in GOOD
+    with pytest.raises(SignatureError) as refused:
+        user_signatures(write(tmp_path, GOOD.replace(old, new)))
+    assert str(refused.value).startswith(f"{tmp_path}/{says}")
+
+
+def test_no_pattern_of_our_own_is_met_by_every_line() -> None:
+    assert [p for signature in builtin_signatures() for p in signature.patterns if wrong_with(p)] == []
 
 
 def test_two_signatures_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -56,7 +56,9 @@ def adopt(
         own = {"cw-checkpoints": checkpoints, "cw-done-mark": done_mark, "cw-mode": "observe"}
         own["cw-done-step"] = str(done_step) if done_step is not None else None
         try:
-            chain = chain_of({k: v for k, v in own.items() if v}, option_words, path, args, directory=job.directory)
+            chain = chain_of(
+                {k: v for k, v in own.items() if v is not None}, option_words, path, args, directory=job.directory
+            )
         except ValueError as e:
             common.fail(f"job {job.shown_id} cannot become a chain: {e}")
         record = new_chain(store, safe_name(name or job.name), chain, clusters, Origin.ADOPTED, name)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from chainwatch.model.durations import parse_duration, show_duration
+from chainwatch.model.pattern import wrong_with
 
 _LONGEST_PATH, _LONGEST_NAME = 4095, 255
 
@@ -87,17 +88,8 @@ def _options(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _pattern(value: str) -> str:
-    import re2  # here, since a configuration that names no pattern need not load it
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        re2.compile(value, options)
-    except re2.error as e:
-        reason = e.args[0].decode(errors="replace") if isinstance(e.args[0], bytes) else e.args[0]
-        raise ValueError(
-            f"{value!r} is no pattern in RE2 syntax ({reason}); RE2 has no look-around and no back-references"
-        ) from None
+    if wrong := wrong_with(value):
+        raise ValueError(wrong)
     return value
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import re2
 import yaml
 
+from chainwatch.model.pattern import wrong_with
 from chainwatch.model.plain_file import text_of
 from chainwatch.model.verdict import Cause, Retry
 from chainwatch.signatures.signature import Signature, SignatureError
@@ -33,6 +34,7 @@ _FIELDS = {
     "advice": str,
     "examples": list,
 }
+_PATTERNS = ("match", "unless", "after", "not_after")
 _DEFAULTABLE = frozenset(_FIELDS) - {"id", "match", "examples"}
 _TOP = frozenset({"family", "about", "defaults", "signatures"})
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -84,6 +86,8 @@ def parse_signatures(text: str, name: str, *, check_patterns: bool = True) -> li
     defaults: dict[str, Any] = {}
     if "defaults" in top:
         defaults = _checked(top["defaults"][1], name, _DEFAULTABLE)
+        if check_patterns:
+            _check_patterns(top["defaults"][1], name, "defaults")
     if "signatures" not in top:
         raise SignatureError(f"{name}:1: has no `signatures:` list")
     node = top["signatures"][1]
@@ -101,8 +105,7 @@ def _signature(node: yaml.Node, name: str, family: str, defaults: dict[str, Any]
     title = f"{family}/{values['id']}"
     patterns = tuple(values["match"]) if isinstance(values["match"], list) else (values["match"],)
     if check_patterns:
-        for pattern in (*patterns, *(values.get(key, "") for key in ("unless", "after", "not_after"))):
-            _check_pattern(pattern, where, title)
+        _check_patterns(node, name, title)
     if not 0 <= values["specificity"] <= 100:
         raise SignatureError(f"{where}: {title}: specificity is {values['specificity']}; it goes from 0 to 100")
     if values.get("table", "") not in ("", "xid"):
@@ -129,19 +132,26 @@ def _signature(node: yaml.Node, name: str, family: str, defaults: dict[str, Any]
     )
 
 
-def _check_pattern(pattern: object, where: str, title: str) -> None:
-    if not isinstance(pattern, str):
-        raise SignatureError(f"{where}: {title}: patterns are text, not {pattern!r}; put them in quotes")
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    try:
-        re2.compile(pattern, options)
-    except re2.error as error:
-        message = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-        raise SignatureError(
-            f"{where}: {title}: not a valid RE2 pattern ({message}); look-around and back-references do not exist there"
-        ) from None
+def _check_patterns(node: yaml.Node, name: str, title: str) -> None:
+    """Each pattern of a signature (or of the defaults), at its own line.
+
+    Contexts (`unless`, `after`, `not_after`) may be empty: there is none.
+    """
+    for key, (_, value) in _mapping(node, name, frozenset(_FIELDS)).items():
+        if key not in _PATTERNS:
+            continue
+        several = isinstance(value, yaml.SequenceNode)
+        if several and not value.value:
+            raise SignatureError(f"{_where(value, name)}: {title}: `{key}` has no pattern; one at least is expected")
+        for each in value.value if several else (value,):
+            pattern = _plain(each)
+            if not isinstance(pattern, str):
+                raise SignatureError(
+                    f"{_where(each, name)}: {title}: patterns are text, not {pattern!r}; put them in quotes"
+                )
+            wrong = wrong_with(pattern) if pattern or key == "match" else ""
+            if wrong:
+                raise SignatureError(f"{_where(each, name)}: {title}: {key}: {wrong}")
 
 
 def _word(kind: Any, value: str, field: str, where: str, title: str) -> Any:
