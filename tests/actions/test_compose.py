@@ -136,6 +136,19 @@ def test_singleton_keeps_jobs_apart_under_a_name_of_their_own_and_het_jobs_from_
     assert not alone_by_name(chain(), het, "llama")
 
 
+def test_every_component_of_a_het_job_is_submitted_and_ours_stands_with_the_first() -> None:
+    """The kind: a command line that is read up to the first word that is no option, and loses the rest."""
+    het = chain(sbatch=("--job-name=llama", "-n1", ":", "-n2", "--exclude=n1", "--comment=x", ":", "-n3"))
+    made = compose(het, order(exclude=("n7",), extra=("--qos=low",), previous="7"))
+    first, second, third = options.components(options.parse(made.options).options)
+    assert options.without(first) == (
+        "--job-name=llama", "-n1", "--qos=low", f"--comment={TAG}", "--dependency=afterany:7", "--exclude=n7"
+    )  # fmt: skip
+    assert options.without(second) == ("-n2", "--exclude=n1,n7")
+    assert options.without(third) == ("-n3",), "what it does not say it has from the first"
+    assert not alone_by_name(het, PLAIN, "llama")
+
+
 def test_a_dependency_of_the_script_that_was_satisfied_long_ago_is_taken_off() -> None:
     made = compose(chain(), order("#!/bin/bash\n#SBATCH -d afterok:7\n"))
     assert "--dependency=" in made.options

@@ -98,6 +98,24 @@ def test_of_a_het_job_the_leaders_options_count() -> None:
     assert [(o.name, o.value) for o in script_options(HET)] == [("job-name", "run"), ("qos", "low")]
 
 
+def test_a_command_line_may_have_several_components() -> None:
+    line = parse(["-n1", "-q", "low", ":", "-q", "other", "-x", "n1", "job.sh", ":", "a"])
+    assert (line.script, line.args) == ("job.sh", (":", "a"))
+    assert last(line.options, "qos") == "low"
+    assert last(line.options, "exclude") is None
+    assert options.leading(line.option_words, "--hold") == (
+        "-n1",
+        "-q",
+        "low",
+        "--hold",
+        ":",
+        "-q",
+        "other",
+        "-x",
+        "n1",
+    )
+
+
 @pytest.mark.parametrize(
     "text", [SCRIPT, "", "#!/bin/bash\necho\n#SBATCH hetjob\n", "#!/bin/bash\n#SBATCH --comment=hetjob\n"]
 )

@@ -10,6 +10,7 @@ import pytest
 from chainwatch.cli import adopt
 from chainwatch.cli.__main__ import main
 from chainwatch.store import open_store
+from chainwatch.store.records import ChainRecord
 from tests.simulation.lab import Lab, batch
 
 
@@ -30,12 +31,15 @@ class Desk:
     def adopt(self, job_id: int, *words: str) -> int:
         return main(["adopt", str(job_id), "--state", str(self.state), *words])
 
-    def arrays(self) -> dict[str, object]:
+    def chains(self) -> dict[str, ChainRecord]:
         store = open_store(self.state)
         try:
-            return {c.name: c.facts["array"] for c in store.chains()}
+            return {c.name: c for c in store.chains()}
         finally:
             store.close()
+
+    def arrays(self) -> dict[str, object]:
+        return {name: chain.facts["array"] for name, chain in self.chains().items()}
 
 
 @pytest.fixture
@@ -65,3 +69,46 @@ def test_an_array_whose_tasks_run_side_by_side_is_adopted_as_one_chain_a_task(
     assert desk.arrays() == {f"sweep.{n}": {"id": job_id, "task": str(n)} for n in (2, 3, 4)}
     assert desk.adopt(job_id, "--name", "again") == 3, "its tasks have chains"
     assert "belongs to the chain sweep.2" in capsys.readouterr().err
+
+
+def test_any_component_of_a_het_job_stands_for_the_whole_of_it(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kind: a part of a job taken for a job, so that one job had two chains."""
+    desk.lab.script(batch(None))
+    leader = desk.lab.submit("-n1", ":", "-n2", "--exclude=n4")
+    assert desk.adopt(leader) == 2, "accounting does not know the command line yet, and half a job is none"
+    assert "several components" in capsys.readouterr().err
+    desk.lab.clock.sleep(90)
+    assert desk.adopt(leader + 1, "--name", "het") == 0
+    assert f"job {leader}+0 is the chain het now" in capsys.readouterr().out
+    assert desk.chains()["het"].settings["sbatch"] == ["-n1", ":", "-n2", "--exclude=n4"]
+    assert desk.adopt(leader, "--name", "again") == 3
+    assert desk.adopt(leader + 1, "--name", "again") == 3
+    assert list(desk.chains()) == ["het"]
+
+
+def test_a_job_that_another_state_directory_submitted_is_taken_over_only_on_demand(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kind: two daemons for one run."""
+    desk.lab.script(batch(None))
+    job_id = desk.lab.submit("--comment=mine chainwatch=0123abcd/llama/0123456789abcdef")
+    assert desk.adopt(job_id) == 3
+    assert "the chain llama of another state directory" in capsys.readouterr().err
+    assert not desk.chains()
+    assert desk.adopt(job_id, "--take-over") == 0
+
+
+def test_what_was_adopted_is_shown_with_its_job_before_any_daemon_has_looked(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.lab.script(batch(None))
+    single, many = desk.lab.submit("--job-name=a"), desk.array("2-3")
+    assert desk.adopt(single) == desk.adopt(many, "--name=m") == 0
+    capsys.readouterr()
+    assert main(["status", "--json", "--state", str(desk.state)]) == 0
+    shown = {row["chain"]: (row["job"], row["sentence"]) for row in json.loads(capsys.readouterr().out)}
+    assert shown == {
+        "a": (str(single), f"job {single} was adopted"),
+        "m.2": (f"{many}_2", "adopted"),
+        "m.3": (f"{many}_3", "adopted"),
+    }

@@ -116,3 +116,9 @@ def test_forgetting_a_chain_gives_up_what_was_not_tried_yet(store: Store) -> Non
     found = store.intent_by_token("t1")
     assert found is not None
     assert found.status is IntentStatus.ABANDONED
+
+
+def test_chains_come_as_people_count_them(store: Store) -> None:
+    for name in ("run-10", "run", "run-2", "run-2b", "8x", "run-02"):
+        store.add_chain(record(name))
+    assert [c.name for c in store.chains() if c.name != "llama"] == ["8x", "run", "run-02", "run-2", "run-2b", "run-10"]

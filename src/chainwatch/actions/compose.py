@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chainwatch.actions import options as sbatch
@@ -66,7 +66,7 @@ def compose(settings: Chain, order: Order) -> Submission:
     The user's comment and dependency are joined with ours, since a second `--comment` or `--dependency` replaces the
     first one, also that of the script's #SBATCH line.
     """
-    given = sbatch.parse([*settings.sbatch, *order.extra]).options
+    given, *others = sbatch.components(sbatch.parse(sbatch.leading(settings.sbatch, *order.extra)).options)
     in_script = sbatch.script_options(order.script_text)
     words = list(sbatch.without(given, "comment", "dependency", "exclude", "export", "parsable"))
     words.append(f"--comment={join(_effective(in_script, given, 'comment'), order.tag)}")
@@ -103,6 +103,7 @@ def compose(settings: Chain, order: Order) -> Submission:
     export = _exporting(_effective(in_script, given, "export"), ours)
     if export is not None:
         words.append(f"--export={export}")
+    words += _other_components(others, order.exclude)
     return Submission(
         script=order.script,
         args=tuple(args),
@@ -111,6 +112,18 @@ def compose(settings: Chain, order: Order) -> Submission:
         environment=tuple(sorted(environment.items())),
         umask=order.umask,
     )
+
+
+def _other_components(others: Sequence[tuple[sbatch.Option, ...]], exclude: tuple[str, ...]) -> list[str]:
+    """The further components of a het job. What we say of the first one holds for them too, but for nodes to keep away
+    from where they name some themselves."""
+    words: list[str] = []
+    for given in others:
+        words += [sbatch.NEXT, *sbatch.without(given, "comment", "dependency", "exclude", "export", "parsable")]
+        own = sbatch.last(given, "exclude")
+        if own is not None:
+            words.append(f"--exclude={_joined(own, exclude)}")
+    return words
 
 
 def for_job_side(settings: Chain, directory: str) -> dict[str, str]:
@@ -140,7 +153,8 @@ def alone_by_name(settings: Chain, script_text: str, name: str) -> bool:
 
     Not of a het job: its components bear one name, and each would wait for the other for ever (seen on 22.05).
     """
-    return job_name(settings, script_text) == name and not sbatch.is_het(script_text)
+    het = sbatch.NEXT in settings.sbatch or sbatch.is_het(script_text)
+    return job_name(settings, script_text) == name and not het
 
 
 def digest(script: bytes) -> str:

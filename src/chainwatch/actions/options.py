@@ -52,6 +52,10 @@ class Option:
     words: tuple[str, ...]
 
 
+NEXT = ":"
+"""Stands between the options of two components of a het job; among options it is one of that name, without a value."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommandLine:
     """`sbatch [options] SCRIPT [args]`, taken apart."""
@@ -74,6 +78,10 @@ def parse(words: Sequence[str]) -> CommandLine:
         if word == "--":
             index += 1
             break
+        if word == NEXT:
+            options.append(Option(NEXT, None, (NEXT,)))
+            index += 1
+            continue
         if not word.startswith("-") or word == "-":
             break
         taken, option = _one(words, index)
@@ -165,10 +173,24 @@ def _directives(text: str) -> Iterator[tuple[int, str]]:
 _NEXT_COMPONENT = re.compile(r"(?:hetjob|packjob)\b")
 
 
-def last(options: Iterable[Option], name: str) -> str | None:
-    """The value that counts: the last one given. A flag counts as an empty string; None where it is absent."""
-    value: str | None = None
+def components(options: Iterable[Option]) -> list[tuple[Option, ...]]:
+    """The options of each component of a het job; of any other job all of them, as one."""
+    groups: list[list[Option]] = [[]]
     for option in options:
+        if option.name == NEXT:
+            groups.append([])
+        else:
+            groups[-1].append(option)
+    return [tuple(group) for group in groups]
+
+
+def last(options: Iterable[Option], name: str) -> str | None:
+    """The value that counts: the last one given, of a het job for its first component, which leads it.
+
+    A flag counts as an empty string; None where it is absent.
+    """
+    value: str | None = None
+    for option in components(options)[0]:
         if option.name == name:
             value = option.value or ""
     return value
@@ -177,3 +199,11 @@ def last(options: Iterable[Option], name: str) -> str | None:
 def without(options: Iterable[Option], *names: str) -> tuple[str, ...]:
     """The options as words again, all but those named."""
     return tuple(w for o in options if o.name not in names for w in o.words)
+
+
+def leading(words: Iterable[str], *more: str) -> tuple[str, ...]:
+    """Words of options with `more` behind those of the first component: the others have what it has, but for what they
+    say themselves (seen on 22.05)."""
+    given = list(words)
+    at = given.index(NEXT) if NEXT in given else len(given)
+    return (*given[:at], *more, *given[at:])

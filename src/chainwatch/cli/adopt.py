@@ -11,6 +11,7 @@ import typer
 
 from chainwatch.actions import beforehand, kept
 from chainwatch.actions import options as words
+from chainwatch.actions.tag import find, short_instance
 from chainwatch.cli import common
 from chainwatch.cli.attended import warn_unattended
 from chainwatch.cli.registering import chain_of, job_id_of, new_chain, one_chain_a_task, safe_name
@@ -31,6 +32,9 @@ def adopt(
     checkpoints: Annotated[str | None, typer.Option("--checkpoints", help="Directory of its checkpoints.")] = None,
     done_step: Annotated[int | None, typer.Option("--done-step", help="Final training step.")] = None,
     done_mark: Annotated[str | None, typer.Option("--done-mark", help="Text in the log that proves the end.")] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take a job of another state directory, where that one is gone.")
+    ] = False,
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
@@ -46,9 +50,18 @@ def adopt(
         job = backend.job(job_id)
         if job is None:
             common.fail(f"Slurm does not know a job {job_id} (any more)", common.NO)
+        if job.het_job_id not in {None, job.job_id}:  # a het job is one job: its leader stands for it
+            job = backend.job(job.het_job_id or job_id) or job
         owner = _owner(store, job)
         if owner is not None:
             common.fail(f"job {job.shown_id} belongs to the chain {owner} already", common.REFUSED)
+        tag = find(job.comment)
+        if tag is not None and tag.instance != short_instance(store.instance) and not take_over:
+            common.fail(
+                f"job {job.shown_id} was submitted for the chain {tag.chain} of another state directory, and two would "
+                "look after it: forget the chain there; --take-over where that directory is gone",
+                common.REFUSED,
+            )
         if job.state.terminal:
             common.fail(f"job {job_id} is over ({job.state}): `chainwatch diagnose {job_id}` says why", common.NO)
         job = _with_submit_line(backend, job)
@@ -90,12 +103,12 @@ def _met(store: Store, backend: Backend, record: ChainRecord, job: Job) -> list[
         listed = [j for j in backend.queue(job.user or None) if j.array_job_id == job.array_job_id]
         live = {t for j in listed if not j.state.terminal for t in expand_tasks(j.array_task or "")}
         tasks = sorted(live) or expand_tasks(job.array_task or "")
-        return one_chain_a_task(store, record, tasks, job.array_job_id)
+        return one_chain_a_task(store, replace(record, sentence="adopted"), tasks, job.array_job_id)
     expected = {"job_id": job.job_id, "since": common.now().isoformat(), "token": "", "resume": None}
     facts = {**record.facts, "expected": expected}
     if job.array_job_id is not None:
         facts["array"] = {"id": job.array_job_id, "task": None}
-    return [store.update_chain(record.name, facts=facts).name]
+    return [store.update_chain(record.name, facts=facts, sentence=f"job {job.shown_id} was adopted").name]
 
 
 def _one_lane(record: ChainRecord, job: Job, backend: Backend) -> bool:
@@ -152,6 +165,7 @@ def _by_hand(backend: Backend, state: Path, job: Job) -> tuple[str, tuple[str, .
         if text is None:
             common.fail(f"Slurm gives no batch script of job {job.shown_id}: it cannot be submitted again", common.NO)
         path = str(kept.keep(state, safe_name(job.name), text))
+    _one_component(backend, job)
     typer.echo(
         "its sbatch command line is not known in full: it goes on with the script's own #SBATCH lines and what the "
         "controller shows (once it runs, `chainwatch forget` and `adopt` it again to have every option)",
@@ -161,6 +175,16 @@ def _by_hand(backend: Backend, state: Path, job: Job) -> tuple[str, tuple[str, .
     if listed is not None:  # scontrol fills the patterns of the logs in: the next job would write into this one's
         job = replace(job, stdout=listed.stdout, stderr=listed.stderr)
     return os.path.normpath(os.path.join(job.directory, path)), _shown_options(job), tuple(args)
+
+
+def _one_component(backend: Backend, job: Job) -> None:
+    """Without its command line a het job could only be submitted again in full where its script names the components."""
+    if job.het_job_id is not None and not words.is_het((backend.script(job.job_id) or b"").decode(errors="replace")):
+        common.fail(
+            f"job {job.shown_id} has several components, and its sbatch command line is not known in full: it could not be "
+            "submitted again as it was. Once it runs, `adopt` it again, or describe it in a configuration",
+            common.UNUSABLE,
+        )
 
 
 def _shown_options(job: Job) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def chain_of(
     base = os.path.abspath(directory or chdir or os.getcwd())
     if chdir is not None or (directory is not None and _changes_directory(script)):
         # sbatch is called in `base`: a relative directory would be taken from there once more
-        option_words = (*words.without(given, "chdir"), f"--chdir={base}")
+        option_words = words.leading(words.without(given, "chdir"), f"--chdir={base}")
     settings: dict[str, Any] = {
         "batch": script,
         "args": list(args),

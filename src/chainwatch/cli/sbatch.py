@@ -47,7 +47,7 @@ def sbatch(context: typer.Context) -> None:
     option_words = words.without(slurm_options)
     if script is None:
         script = str(kept.keep(where, called, text.encode(errors="surrogateescape")))
-        option_words += () if job_name else (f"--job-name={called}",)
+        option_words = option_words if job_name else words.leading(option_words, f"--job-name={called}")
     try:
         own = {o.name: o.value or "" for o in (*_own_lines(text), *line.options) if o.name.startswith("cw-")}
         chain = chain_of(own, option_words, script, line.args)
@@ -75,9 +75,10 @@ def sbatch(context: typer.Context) -> None:
                 store.forget_chain(record.name)
             typer.echo(f"sbatch: error: {sentence}", err=True)
             raise typer.Exit(1)
+        name = record.name
         if array is not None and not one_by_one(array):
-            one_chain_a_task(store, record, expand_tasks(array), job_id)
-        warn_unattended(store, where, record.name)
+            name, *_ = one_chain_a_task(store, record, expand_tasks(array), job_id)
+        warn_unattended(store, where, name)
     typer.echo(str(job_id) if parsable else f"Submitted batch job {job_id}")
 
 

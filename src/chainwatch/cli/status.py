@@ -221,7 +221,7 @@ def _row(store: Store, c: ChainRecord, configuration: object = None) -> dict[str
         "since": c.state_since,
         "wait_until": c.wait_until,
         "cluster": c.cluster,
-        "job": last.job.shown_id if last and last.ended is None else None,
+        "job": last.job.shown_id if last and last.ended is None else c.job_ahead,
         "step": c.step,
         "saved_step": c.saved_step,
         "target": c.target,

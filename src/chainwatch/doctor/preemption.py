@@ -47,7 +47,8 @@ class Rules:
 
 def used_options(chain: Chain, script: str) -> dict[str, str]:
     """The sbatch options of a chain's jobs by long name: the script's, and over them the configuration's."""
-    return {**read(script).options, **{o.name: o.value or "" for o in words.parse(chain.sbatch).options}}
+    given = words.components(words.parse(chain.sbatch).options)[0]
+    return {**read(script).options, **{o.name: o.value or "" for o in given}}
 
 
 def rules(patient: Patient) -> Rules:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+from math import inf
 from typing import Any, get_type_hints
 
 from pydantic import ValidationError
@@ -24,6 +26,12 @@ def _record(row: Row[Any]) -> ChainRecord:
     return ChainRecord(**row._mapping)
 
 
+def _as_counted(name: str) -> tuple[list[tuple[float, str]], str]:
+    """A name as people sort it: its numbers by their size."""
+    parts = [(int(part), "") if part.isdecimal() else (inf, part) for part in re.split(r"(\d+)", name) if part]
+    return parts, name
+
+
 def _validated(changes: dict[str, Any]) -> dict[str, Any]:
     for name, value in changes.items():
         if name not in _HINTS:
@@ -38,10 +46,10 @@ def _validated(changes: dict[str, Any]) -> dict[str, Any]:
 
 class Chains(Database):
     def chains(self) -> list[ChainRecord]:
-        """All chains that are registered, by name; forgotten ones are not among them."""
+        """All chains that are registered, by name, run-2 before run-10; forgotten ones are not among them."""
         with self._reading() as connection:
-            rows = connection.execute(select(*_COLUMNS).where(_T.c.archived.is_(False)).order_by(_T.c.name))
-            return [_record(row) for row in rows]
+            rows = connection.execute(select(*_COLUMNS).where(_T.c.archived.is_(False)))
+            return sorted((_record(row) for row in rows), key=lambda record: _as_counted(record.name))
 
     def count_chains(self) -> int:
         """How many chains are registered."""

@@ -77,6 +77,16 @@ class ChainRecord:
         return path if isinstance(path, str) else None
 
     @property
+    def job_ahead(self) -> str | None:
+        """The job that was submitted or adopted and that no poll has shown yet, as people call it."""
+        expected, array = self.facts.get("expected"), self.facts.get("array")
+        if isinstance(expected, Mapping):
+            return str(expected["job_id"])
+        if self.state is ChainState.NEW and isinstance(array, Mapping) and None not in {array["id"], array["task"]}:
+            return f"{array['id']}_{array['task']}"
+        return None
+
+    @property
     def released(self) -> bool:
         """It was taken out of the configuration: its history is kept, and nothing more is done for it."""
         return RELEASED in self.facts
