@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import struct
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
@@ -279,10 +281,73 @@ def test_no_bytes_of_a_log_make_the_reader_fail(content: bytes, since: bool) -> 
         path = Path(folder) / "log"
         path.write_bytes(content * 3 + b"\r\n\x1b[31mError: \xff\n" + content)
         logs = read(path, since=datetime(2026, 1, 1, tzinfo=UTC) if since else None, nodes=("n1",))
-    assert logs.readable
+    assert logs.readable or "no text" in logs.problem
 
 
 def test_a_log_whose_directory_is_not_there_says_so_and_one_that_is_only_missing_does_not(tmp_path: Path) -> None:
     logs = read_logs([LogFile(str(tmp_path / "a.out")), LogFile(str(tmp_path / "none" / "a.err"))])
     assert not logs.readable
     assert logs.no_directory == (str(tmp_path / "none"),)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        random.Random(1).randbytes(1 << 20) + OOM.encode(),
+        b"\x89PNG\r\n\x1a\n" + OOM.encode(),
+        b"train.py".ljust(257, b"\0") + b"ustar\0" + b"\0" * 249 + b"CUDA error: uncorrectable ECC error encountered\n",
+        b"PK\x03\x04archive/data.pkl" + OOM.encode(),
+        struct.pack("<4096f", *range(4096)) + OOM.encode(),
+    ],
+    ids=["random bytes", "image", "tar", "checkpoint", "tensor"],
+)
+def test_what_is_no_text_has_no_cause(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    logs = read_logs([LogFile(str(path))])
+    assert (logs.readable, logs.findings) == (False, ())
+    assert "no text" in logs.problem
+
+
+def test_a_hole_and_a_few_foreign_bytes_leave_a_log_a_log(tmp_path: Path) -> None:
+    only(read(log(tmp_path, "step 1\n" + "\0" * 9000 + OOM + "\x01\x02\n")), Cause.OOM_GPU)
+
+
+def test_a_line_of_foreign_bytes_among_others_is_no_cause(tmp_path: Path) -> None:
+    garbage = "".join(f"{chr(n % 5 + 1)}CUDA out of memory. Tried to allocate 1 GiB" for n in range(9)).replace(
+        "a", "\x01"
+    )
+    assert read(log(tmp_path, "step 1\n" * 9000 + garbage + "\n")).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "below"),
+    [
+        ("could not restore a.npz (zipfile.BadZipFile: File is not a zip file), trying the one before", ""),
+        ("ERROR on check: minimization did not converge in 1000 iterations; continuing", ""),
+        (
+            "requests.exceptions.ConnectTimeout: HTTPSConnectionPool: Max retries exceeded",
+            "failed, using a blank image",
+        ),
+        (ECC, "Skipping this batch"),
+    ],
+)
+def test_what_a_program_says_that_it_got_over_is_a_cause_only_for_want_of_one(
+    tmp_path: Path, line: str, below: str
+) -> None:
+    logs = read(log(tmp_path, f"{line}\n{below}\n"))
+    assert logs.findings
+    assert all(finding.effect and finding.specificity <= 5 for finding in logs.findings)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'question: my training dies with "RuntimeError: CUDA error: uncorrectable ECC error encountered"',
+        "XFAIL tests/test_nan.py::test_nan - RuntimeError: loss is nan, stopping training",
+        '+            raise RuntimeError("CUDA out of memory. Tried to allocate 1.00 GiB")',
+        "args: --on-error raise --nan-policy error",
+    ],
+)
+def test_a_text_that_is_shown_is_no_cause(tmp_path: Path, line: str) -> None:
+    assert read(log(tmp_path, line + "\n")).findings == ()

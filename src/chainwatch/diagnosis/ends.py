@@ -366,7 +366,7 @@ def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
     if not any(line.offset == root.where.offset for line in tail):
         return False
     after = [line for line in tail if (line.offset or 0) > (root.where.offset or 0) and line.text.strip()]
-    if sum(_GOES_ON.search(line.text) is not None for line in after) > 1:
+    if sum(_GOES_ON.search(line.text) is not None or _WELL.search(line.text) is not None for line in after) > 1:
         return False
     return sum((line.source, line.offset) not in places for line in after) <= _LAST_WORDS
 
@@ -378,6 +378,11 @@ _STAGE_FAILS = frozenset({Cause.OOM_GPU, Cause.NUMERIC, Cause.USER_CODE, Cause.U
 _LAST_WORDS = 5
 _GOES_ON = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?)\b\W{0,3}\d+.*\b(?:loss|acc\w*|lr)\b")
 """Training goes on, in words that no progress profile reads."""
+_WELL = re.compile(
+    r"(?i)\b(?:saved|written|wrote|succeeded|successful(?:ly)?|finished|completed|all .{0,30}\bok)\b"
+    r"(?!.*(?:fail|error|crash|core|log\b))"
+)
+"""Something was done well, which a program does not say when it has just died."""
 
 
 def _against(end: SlurmEnd, choice: Choice) -> tuple[RuledOut, ...]:

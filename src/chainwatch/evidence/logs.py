@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 
+from chainwatch.evidence.counting import counting
 from chainwatch.evidence.logs_attempt import attempt_start
-from chainwatch.evidence.logs_file import LogReader, Unreadable, Window
-from chainwatch.evidence.logs_text import CleanLine, aware, clean, is_warning, stamp
+from chainwatch.evidence.logs_file import LogReader, Unreadable, Window, has_control
+from chainwatch.evidence.logs_text import CleanLine, aware, clean, stamp
+from chainwatch.evidence.logs_tone import is_handled, is_shown, is_warning
 from chainwatch.evidence.logs_traceback import as_exception, is_head, traceback_end, traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
 from chainwatch.model.plain_file import may_exist
@@ -26,10 +28,15 @@ from chainwatch.signatures import Hit, Matcher, Signature, builtin_matcher
 _FILE_ORDER = 44
 """Orders of findings are `file number << 44 | byte offset`."""
 _LONGEST = 8192
-"""A line is matched whole, and quoted up to this many bytes around what matched."""
+"""A line is quoted up to this many bytes."""
+_MATCHED = 1 << 15
+"""Of a longer line its first and last half of this many bytes are matched."""
 _ENOUGH_STEPS = 12
 _SURVIVAL = 1 << 16
 """Bytes below a finding in which newer training steps are counted."""
+_COUNTING = 1 << 13
+"""Bytes below a finding in which lines that count are looked for, where no profile reads a step."""
+_WORTH_COUNTING = 30
 _ALIKE = 24
 """So many lines of one piece that differ only in digits are looked at, and the last one."""
 _SHAPE = bytes.maketrans(b"\r", b"\n")
@@ -164,6 +171,7 @@ class _Scan:
     def run(self) -> _Found:
         """Raises `Unreadable`."""
         with LogReader(self.file.path) as log:
+            log.refuse_what_is_no_text()
             self.year = datetime.fromtimestamp(log.modified, UTC).year
             start = self.file.start if self.file.start <= log.size else 0
             if log.size - start <= self.limits.whole:
@@ -207,11 +215,12 @@ class _Scan:
         raised_at: dict[int, int] = {}
         spans = ((begin, end, False) for begin, end in _unalike(text, start))
         for begin, end, last_word in chain(spans, _ends_without_name(raised_at, named)):
-            if not last_word and not self.matcher.may_match(text[begin:end]):
+            raw = _without_middle(text[begin:end].lstrip(b"\0"))
+            if (not last_word and not self.matcher.may_match(raw)) or has_control(raw):
                 continue
-            cleaned = clean(text[begin:end], self.nodes)
+            cleaned = clean(raw, self.nodes)
             above = self._above(text, begin, start if cut else 0, cleaned.key)
-            if _is_source_code(cleaned.text, above):
+            if is_shown(cleaned.text) or _is_source_code(cleaned.text, above):
                 continue
             hits = self.matcher.match(cleaned.text if not last_word else as_exception(cleaned.text), above)
             if not hits:
@@ -225,8 +234,9 @@ class _Scan:
                 counted = begin
             line = self._line(text, begin, end, window.base, None if lines is None else lines + 1)
             raised = window.base + self._raised(text, begin, start if cut else 0, cleaned, hits)
+            mild = is_warning(cleaned.text) or is_handled(cleaned.text, self._below(text, end, cleaned.key))
             for hit in hits:
-                finding = self._finding(hit, line, cleaned, text[begin:end], raised)
+                finding = self._finding(hit, line, cleaned, raw, raised, mild)
                 fresh.append((finding, begin, end))
                 if hit.signature.notice:
                     self.found.signalled.append((window.base + begin, line))
@@ -249,8 +259,11 @@ class _Scan:
         for finding, begin, end in fresh:
             after = {(m.epoch, m.step) for m in marks[bisect_left(places, end) :][: 8 * _ENOUGH_STEPS]}
             before = began or bisect_left(places, begin) > 0
+            survived = len(after)
+            if not survived and not finding.effect and finding.specificity >= _WORTH_COUNTING:
+                survived = len(counting(text, end + 1, min(len(text), end + _COUNTING)))
             self.found.findings.setdefault(finding.signature, []).append(
-                replace(finding, survived=min(_ENOUGH_STEPS, len(after)), startup=not before)
+                replace(finding, survived=min(_ENOUGH_STEPS, survived), startup=not before)
             )
 
     def _raised(self, text: bytes, begin: int, start: int, cleaned: CleanLine, hits: Sequence[Hit]) -> int:
@@ -273,15 +286,21 @@ class _Scan:
 
         return above
 
+    def _below(self, text: bytes, end: int, key: bytes) -> bytes:
+        """The cleaned line that follows directly; empty where another writer has the word."""
+        stop = text.find(b"\n", end + 1)
+        below = clean(text[end + 1 : stop if stop >= 0 else len(text)], self.nodes)
+        return below.text if below.key == key else b""
+
     def _line(self, text: bytes, begin: int, end: int, base: int, number: int | None) -> Line:
         quoted = text[begin : min(end, begin + _LONGEST)].decode("utf-8", "replace")
         return Line(self.file.path, number, quoted, base + begin)
 
-    def _finding(self, hit: Hit, line: Line, cleaned: CleanLine, raw: bytes, offset: int) -> Finding:
+    def _finding(self, hit: Hit, line: Line, cleaned: CleanLine, raw: bytes, offset: int, mild: bool) -> Finding:
         signature = hit.signature
         when = stamp(raw, self.year)
         rank = hit.extracted.get("rank")
-        mild = _says_more(signature) and is_warning(cleaned.text)
+        mild = mild and _says_more(signature)
         return Finding(
             signature=signature.id,
             cause=signature.cause,
@@ -311,6 +330,11 @@ class _Scan:
             number = None if number is None else number - 1
             end = begin - 1
         return tuple(reversed(lines))
+
+
+def _without_middle(line: bytes) -> bytes:
+    half = _MATCHED // 2
+    return line if len(line) <= _MATCHED else b"%s ... %s" % (line[:half], line[-half:])
 
 
 def _says_more(signature: Signature) -> bool:

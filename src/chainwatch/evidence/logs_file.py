@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from types import TracebackType
 
 from chainwatch.model.plain_file import open_plain
+
+_SAMPLE = 1 << 14
+_CONTROL = bytes({*range(7), *range(14, 27), *range(28, 32), 127})
+"""Bytes that text has not: tabs, ends of lines, backspaces of progress bars and colours do not count."""
+_A_FEW = 8
+_MAGIC = re.compile(
+    rb"PK\x03\x04|\x1f\x8b|BZh\d|\xfd7zXZ|\x28\xb5\x2f\xfd|\x89(?:PNG|HDF)|\xff\xd8\xff"
+    rb"|\x7fELF|\x93NUMPY|%PDF-|(?s:.{257})ustar"
+)
 
 
 class Unreadable(Exception):
@@ -73,6 +83,14 @@ class LogReader:
             text += self._rest_of_line(end)
         return Window(base, own, text)
 
+    def refuse_what_is_no_text(self) -> None:
+        """Raises `Unreadable` for an archive, an image, a program or tensors. Runs of zeros are holes of a log."""
+        places = (0, max(0, self.size // 2 - _SAMPLE), max(0, self.size - _SAMPLE))
+        samples = [self.read(place, min(self.size, place + _SAMPLE)) for place in dict.fromkeys(places)]
+        foreign = sum(has_control(sample) for sample in samples)
+        if _MAGIC.match(samples[0]) or foreign > len(samples) // 2:
+            raise Unreadable(f"{self.path}: it is no text")
+
     def count_newlines(self, start: int, end: int) -> int:
         """Newlines between two offsets."""
         total = 0
@@ -97,3 +115,10 @@ class LogReader:
             rest += piece
             position += len(piece)
         return rest
+
+
+def has_control(text: bytes) -> bool:
+    """More than a few bytes, and more than one in a hundred, belong to no text."""
+    text = re.sub(rb"\0{8,}", b"", text)
+    foreign = len(text) - len(text.translate(None, _CONTROL))
+    return foreign > _A_FEW and 100 * foreign > len(text)

@@ -43,16 +43,6 @@ _PREFIXES = 3
 """`n01: 3: [rank3]: ` is as deep as it was seen."""
 
 
-_WARNING = re.compile(
-    rb"\b\w*Warning: "  # Python's warnings module
-    rb"|(?:^|[\s\[|(:;-])(?:WARNING|WARN|INFO|DEBUG)(?:[\]|):;-]|\s|$)"  # loggers, in all their orders
-    rb"|^\[?[WI](?:\d{4})? |: W (?:tensorflow|external|\w+/)"  # glog, c10d, TensorFlow
-    rb"|^(?:[\w./-]+: )?(?:[Ww]arning|[Ii]nfo|NOTE|[Nn]otice)(?::| -)"
-)
-_NO_WARNING = re.compile(rb"NCCL WARN|^INFO: task |\b(?:ERROR|CRITICAL|FATAL|Error|Exception): ")
-"""NCCL says everything that failed as WARN, the kernel says of a hung task INFO."""
-
-
 @dataclass(frozen=True, slots=True)
 class CleanLine:
     """What the program wrote, and who it was."""
@@ -85,12 +75,6 @@ def clean(line: bytes, nodes: Collection[str] = ()) -> CleanLine:
             continue
         break
     return CleanLine(line[start:], line[begin:start], rank, node) if start else CleanLine(line)
-
-
-def is_warning(text: bytes) -> bool:
-    """The program itself calls this line a warning, or less: it went on after it. `text` is without prefixes."""
-    head = text[:400]
-    return _WARNING.search(head) is not None and _NO_WARNING.search(head) is None
 
 
 def stamp(line: bytes, year: int | None = None) -> tuple[datetime, bool] | None:

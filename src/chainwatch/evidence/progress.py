@@ -66,6 +66,8 @@ the generic profile reads no step there."""
 _TAIL = 1 << 18
 """Bytes at the end of a log in which the newest step is looked for."""
 _BLOCK = 1 << 13
+_LONGEST = 1 << 14
+"""Bytes of a line that are read: the last ones."""
 _UNITS = {b"K": 10**3, b"M": 10**6, b"G": 10**9, b"B": 10**9, b"T": 10**12}
 
 
@@ -113,6 +115,7 @@ class ProgressReader:
     def read(self, line: bytes, position: int = 0) -> Reached | None:
         """The step that this line tells, or None."""
         first: Reached | None = None
+        line = line[-_LONGEST:]
         for number in sorted(self._any.Match(line) or ()):
             reached = self._by(number, line, position)
             if reached is None:
