@@ -35,6 +35,7 @@ WAITING = frozenset(
         "job_that_hits_its_time_limit",
         "controller_forgets_and_accounting_remembers",
         "dependency_on_a_forgotten_job_holds_nothing",
+        "running_job_is_looked_into",
     }
 )
 """Cases that mostly wait: they run beside the others, and are over before any outage begins."""

@@ -19,7 +19,19 @@ PROGRAMS = (
     *("munged", "mariadbd", "mariadb-install-db", "mariadb", "slurmdbd", "slurmctld", "slurmd"),
     *("sbatch", "srun", "squeue", "sacct", "sacctmgr", "scontrol"),
 )
-CLIENTS = ("scancel", "sinfo", "sdiag", "sprio", "sshare", "sreport", "salloc", "sattach", "sbcast", "strigger")
+CLIENTS = (
+    "scancel",
+    "sstat",
+    "sinfo",
+    "sdiag",
+    "sprio",
+    "sshare",
+    "sreport",
+    "salloc",
+    "sattach",
+    "sbcast",
+    "strigger",
+)
 """More commands of people and jobs, which the cluster itself does without."""
 
 

@@ -24,7 +24,7 @@ DAEMONS = {
     Can.ACCOUNTING_DOWN: "slurmdbd",
     Can.AUTHENTICATION_DOWN: "munged",
 }
-CLIENTS = ("squeue", "sacct", "scontrol", "scancel", "sbatch")
+CLIENTS = ("squeue", "sacct", "scontrol", "scancel", "sbatch", "srun", "sstat")
 
 _WRAPPER = """#!/bin/bash
 # sbatch, which loses its request or its reply while a file says so.
@@ -49,6 +49,8 @@ class RealStage:
         `conf` is the slurm.conf of another cluster, from which this one is reached by --clusters.
         """
         self._conf = conf
+        if conf is not None:
+            self.can -= {Can.MEASURE}  # sstat asks no other cluster
         if not cluster.settings.accounting:
             self.can -= {Can.ACCOUNTING, Can.ACCOUNTING_DOWN, Can.PREEMPT, Can.PREEMPT_REQUEUE, Can.SUBMIT_LIMIT}
         if "munged" not in cluster.daemons:

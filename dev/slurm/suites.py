@@ -33,6 +33,7 @@ PACKAGES = (
         "hostname",
         "libc-bin",
         "procps",
+        "python3",
         "sed",
         "util-linux",
     ),
@@ -60,7 +61,7 @@ class Suite:
 
 
 TRIXIE = Suite("trixie", "24.11")
-SID = Suite("sid", "26.05", (*PACKAGES, "python3", "python3-venv", "python3-dev", "gcc", "libc6-dev", "libslurm-dev"))
+SID = Suite("sid", "26.05", (*PACKAGES, "python3-venv", "python3-dev", "gcc", "libc6-dev", "libslurm-dev"))
 """With what builds pyslurm."""
 SUITES = {suite.name: suite for suite in (TRIXIE, SID)}
 

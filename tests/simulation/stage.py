@@ -75,7 +75,7 @@ class Scripted:
 class SimulatedStage:
     """See `chainwatch.slurm.contract.Stage`."""
 
-    can = frozenset(Can)
+    can = frozenset(Can) - {Can.LOOK_INSIDE, Can.MEASURE}  # its jobs have no processes
     user = "ada"
     directory = "/home/ada"
     environment = (("HOME", "/home/ada"),)

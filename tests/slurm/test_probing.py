@@ -73,3 +73,9 @@ def test_sstat_tells_of_the_programs_own_steps_alone() -> None:
     slurm, _ = backend(sstat=reply("", "sstat: error: couldn't get steps for job 7", 0))
     with pytest.raises(NoInformation):
         slurm.usage(JOB)
+
+
+def test_another_clusters_steps_are_not_asked_of_sstat_which_would_answer_for_its_own() -> None:
+    slurm = CliBackend("far", run=lambda *_, **__: pytest.fail("sstat was asked"), by_clusters_option=True)
+    with pytest.raises(NoInformation, match="sstat asks its own cluster alone, not far"):
+        slurm.usage(JOB)

@@ -235,7 +235,9 @@ class CliBackend:
 
     def usage(self, job: Job) -> Sequence[StepUsage]:
         """sstat of all steps; what it prints for them counts also where it complains about one."""
-        reply = self._ask("sstat", *self._clusters, *probing.sstat_arguments(job.job_id))
+        if self._clusters:
+            raise NoInformation(f"sstat asks its own cluster alone, not {self.name}")
+        reply = self._ask("sstat", *probing.sstat_arguments(job.job_id))
         found = probing.parse_usage(reply.text)
         if not found:
             raise NoInformation(f"sstat gave nothing of job {job.shown_id}: {reply.complaint()}")

@@ -8,10 +8,13 @@ from __future__ import annotations
 from functools import partial
 
 from chainwatch.model.job import ExitCode, JobState, Source
+from chainwatch.model.probe import STEP_LABEL
+from chainwatch.slurm.backend import Inside
 from chainwatch.slurm.contract.case import case
 from chainwatch.slurm.contract.look import ended, in_queue, recorded, refused, running, under_way
 from chainwatch.slurm.contract.reading import NOBODYS_ID
-from chainwatch.slurm.contract.stage import Can, Program, Stage, expect, submission
+from chainwatch.slurm.contract.stage import Broken, Can, Program, Stage, expect, submission
+from chainwatch.slurm.probing import ANSWERED
 
 ODD = "cw:token=7f|pipe,comma 'quote' \"double\" \\n ü"
 """A comment that breaks every parser which splits on usual characters."""
@@ -62,6 +65,35 @@ def running_job_has_nodes_and_a_start(stage: Stage) -> None:
     job = stage.wait_until(lambda: running(stage, job_id), 60, "the job runs")
     expect(bool(job.nodes) and job.start is not None, f"nodes {job.nodes}, start {job.start}")
     expect(job.end is None and job.exit is None, f"end {job.end}, exit {job.exit}")
+    stage.backend.cancel(job_id)
+
+
+@case(Can.SUBMIT, Can.STEPS, Can.LOOK_INSIDE, slow=True)
+def running_job_is_looked_into(stage: Stage) -> None:
+    """A look into a running job answers from each of its nodes, and the job's end tells nothing of it."""
+    program = Program(seconds=10, in_step=True)
+    job_id = stage.backend.submit(submission(stage, program, "--nodes=2", "--ntasks-per-node=1"))
+    job = under_way(stage, job_id)
+    printed = _inside(stage).probe(job, b"import sys; print('seen by', *sys.argv[1:])", ["two words"]).splitlines()
+    expect(printed.count("seen by two words") == len(job.nodes), f"the program printed {printed}")
+    silent_nodes = [node for node in job.nodes if f"{STEP_LABEL} {node} {ANSWERED}" not in printed]
+    expect(not silent_nodes, f"{silent_nodes} did not answer: {printed}")
+    _same_end(stage, job_id, JobState.COMPLETED, ExitCode(0))
+    if Can.ACCOUNTING not in stage.can:
+        return
+    row = stage.wait_until(lambda: recorded(stage, job_id, steps=True), 30, "accounting has the end")
+    expect(row.derived_exit in (None, ExitCode(0)), f"its derived exit code is {row.derived_exit}")
+    expect(STEP_LABEL in [step.label for step in row.steps], f"the look's step is not named: {row.steps}")
+
+
+@case(Can.SUBMIT, Can.STEPS, Can.MEASURE)
+def running_step_is_measured(stage: Stage) -> None:
+    """Slurm tells how much of the processor a running step has used, and of no other step than the program's own."""
+    job_id = stage.backend.submit(submission(stage, Program(seconds=60, in_step=True)))
+    job = under_way(stage, job_id)
+    inside = _inside(stage)
+    measured = stage.wait_until(lambda: inside.usage(job) or None, 20, "Slurm measures the step")
+    expect([each.step for each in measured] == ["0"], f"Slurm measured {measured}")
     stage.backend.cancel(job_id)
 
 
@@ -206,6 +238,12 @@ def job_that_hits_its_time_limit(stage: Stage) -> None:
         return
     row = stage.wait_until(lambda: recorded(stage, job_id), 30, "accounting has the end")
     expect(row.state is JobState.TIMEOUT, f"accounting says {row.state}")
+
+
+def _inside(stage: Stage) -> Inside:
+    if not isinstance(stage.backend, Inside):
+        raise Broken("the backend cannot look inside a job")
+    return stage.backend
 
 
 def _same_end(stage: Stage, job_id: int, state: JobState, exit_code: ExitCode) -> None:

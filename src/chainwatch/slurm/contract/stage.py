@@ -21,6 +21,8 @@ class Can(StrEnum):
     ACCOUNTING = "keep accounting"
     STEPS = "run job steps"
     ARRAYS = "run job arrays"
+    LOOK_INSIDE = "look inside running jobs"
+    MEASURE = "measure running job steps"
     HET_JOBS = "run het jobs"
     TIME_LIMIT = "enforce time limits"
     PREEMPT = "preempt by cancelling"
