@@ -79,7 +79,8 @@ def command(
     if known is not None:
         from chainwatch.cli import diagnose_chain
 
-        verdict = told_apart(verdict, evidence, known.earlier)
+        found = known
+        verdict = told_apart(verdict, evidence, lambda: found.earlier, lambda a: found.before.get(a.number))
         more, rows = {"chain": diagnose_chain.as_dict(known, evidence)}, diagnose_chain.rows(known, evidence)
     if as_json:
         print(json.dumps({**as_dict(verdict), **more}, ensure_ascii=False, indent=2))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from chainwatch.supervisor.judging import settle_after
 from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.traces import ENDED_BY_US
 
+_BEFORE = 3
+"""Of so many attempts before it the evidence is at hand: one of them may have torn its checkpoint."""
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -34,6 +38,8 @@ class Known:
     earlier: tuple[Attempt, ...]
     evidence: Evidence | None
     """What was known when it was judged; None before."""
+    before: Mapping[int, Evidence] = field(default_factory=dict)
+    """What was known of the attempts right before it, by their numbers."""
 
 
 def known(state: Path | None, text: str, job: Job | None, cluster: str = "") -> Known | None:
@@ -78,7 +84,10 @@ def _of_number(store: Store, text: str, cluster: str) -> Known | None:
 def _whole(store: Store, chain: str, attempt: Attempt) -> Known | None:
     record = store.chain(chain)
     earlier = tuple(a for a in store.attempts(chain) if a.number < attempt.number)
-    return None if record is None else Known(record, attempt, earlier, store.evidence(chain, attempt.number))
+    if record is None:
+        return None
+    before = {a.number: found for a in earlier[-_BEFORE:] if (found := store.evidence(chain, a.number)) is not None}
+    return Known(record, attempt, earlier, store.evidence(chain, attempt.number), before)
 
 
 def evidence_of(found: Known, facts: JobFacts | None, signatures: Path | None = None) -> Evidence:

@@ -15,6 +15,7 @@ from chainwatch.checkpoints import verify
 from chainwatch.cli import common, tables
 from chainwatch.cli.light import error_text, waits
 from chainwatch.model.checkpoint import Status
+from chainwatch.recovery import shared
 
 
 def quarantine(
@@ -88,9 +89,11 @@ def restore(
 
 
 def nodes(json: common.Json = False, state: common.State = None) -> None:
-    """Nodes that chains keep away from: why, and until when. Exit code 0, also where there are none."""
+    """Nodes that chains keep away from: why, and until when. One that ended jobs of two chains is suspect: every chain
+    keeps away from it. Exit code 0, also where there are none."""
     with common.opened(state) as store:
-        excluded = store.excluded(common.now())
+        own = store.excluded(common.now())
+    excluded = [*own, *shared(own, common.now())]
     if json:
         common.print_json([asdict(e) for e in excluded])
         return

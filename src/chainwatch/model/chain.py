@@ -101,6 +101,8 @@ class Resubmit:
     """Further sbatch options for this recovery job."""
     set_aside: tuple[Checkpoint, ...] = ()
     """Damaged or incomplete checkpoints newer than the one resumed from, which a naive resume would pick."""
+    avoid: tuple[str, ...] = ()
+    """Paths of checkpoints that look intact, and that the job must not load all the same."""
     tell: str = ""
     """People are told of this, once, though nothing is asked of them."""
 

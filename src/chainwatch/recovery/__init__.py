@@ -2,8 +2,8 @@
 
 from chainwatch.recovery.ahead import decide_ahead
 from chainwatch.recovery.decide import Situation, decide
-from chainwatch.recovery.nodes import blamed
+from chainwatch.recovery.nodes import blamed, for_chain, shared
 from chainwatch.recovery.pending import needs_person
 from chainwatch.recovery.retry import over_before
 
-__all__ = ["Situation", "blamed", "decide", "decide_ahead", "needs_person", "over_before"]
+__all__ = ["Situation", "blamed", "decide", "decide_ahead", "for_chain", "needs_person", "over_before", "shared"]

@@ -10,11 +10,11 @@ from chainwatch.recovery.decide import Situation, decide
 
 
 def decide_ahead(s: Situation) -> Decision:
-    """`decide`, with the checkpoint left open: a standby picks it when it starts.
+    """`decide`, with the checkpoint left open: a standby picks it when it starts, and only what it must not pick is told.
 
     A job behind the chain's first one is a recovery job already, so it gets their options.
     """
-    decision = decide(replace(s, settings=s.settings.model_copy(update={"checkpoints": None}), checkpoints=None))
+    decision = decide(replace(s, settings=s.settings.model_copy(update={"checkpoints": None})))
     if isinstance(decision, Resubmit) and not judged(s.history.attempts):
         return replace(decision, extra=s.settings.recovery.sbatch)
     return decision

@@ -6,8 +6,10 @@ gets further is healthy, however often it is interrupted, and one that does not 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chainwatch.config.models import Recovery
 from chainwatch.model.chain import Attempt, History
 from chainwatch.model.verdict import Cause, Verdict
 from chainwatch.recovery.retry import over_before
@@ -68,6 +70,20 @@ def count(history: History) -> Budget:
         same = sum(1 for a in spent if _verdict(a).fingerprint == _verdict(last).fingerprint)
     fruitless = sum(1 for a in counted if _verdict(a).cause is Cause.PREEMPTION and not a.saved_progress)
     return Budget(window=counted, spent=len(spent), same_failure=same, fruitless_preemptions=fruitless)
+
+
+def quick_twice(policy: Recovery, attempts: Sequence[Attempt]) -> bool:
+    """The last two of these failed in the same way within the first minutes, at the same place."""
+    if len(attempts) < 2:
+        return False
+    first, second = attempts[-2:]
+    alike = first.step_after == second.step_after and _verdict(first).fingerprint == _verdict(second).fingerprint
+    return alike and all(_is_quick(policy, a) for a in (first, second))
+
+
+def _is_quick(policy: Recovery, attempt: Attempt) -> bool:
+    start, end = attempt.job.start, attempt.ended
+    return start is not None and end is not None and end - start <= policy.quick_failure
 
 
 def _verdict(attempt: Attempt) -> Verdict:

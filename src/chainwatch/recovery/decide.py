@@ -24,7 +24,7 @@ from chainwatch.model.chain import (
 )
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.verdict import Cause, Outcome, Retry, Verdict
-from chainwatch.recovery import backoff, budget, drains, nodes, resume
+from chainwatch.recovery import avoid, backoff, budget, drains, nodes, resume
 from chainwatch.recovery.retry import over_before
 from chainwatch.recovery.time_limit import fitted
 from chainwatch.recovery.worth import cost_more_than_it_computed
@@ -77,7 +77,7 @@ def decide(s: Situation) -> Decision:
         or _incident(s)
         or drains.stop(s.history, s.now, s.settings.recovery.nodes.exclude_for)
         or _cannot_help(s, last, verdict)
-        or _budgets(s, verdict)
+        or _budgets(s, last, verdict)
         or _waits(s, last, verdict)
         or _resubmit(s, verdict.sentence),
     )
@@ -161,6 +161,7 @@ def _incident(s: Situation) -> Decision | None:
 
 
 def _cannot_help(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
+    policy = s.settings.recovery
     if s.history.cohort_stopped:
         return Stop(
             f"the same failure stopped three chains of this template: {s.history.cohort_stopped}",
@@ -168,30 +169,55 @@ def _cannot_help(s: Situation, last: Attempt, verdict: Verdict) -> Decision | No
         )
     if verdict.cause is Cause.CHECKPOINT_CORRUPT:
         return None  # an older checkpoint helps; see `resume.choose`
-    if verdict.cause is Cause.NUMERIC and s.settings.recovery.numeric_rollback and not _rolled_back(s):
+    if verdict.cause is Cause.NUMERIC and policy.numeric_rollback and not _rolled_back(s):
         return None
+    if verdict.cause is Cause.NUMERIC:
+        return _diverged(s, last, verdict)
     if verdict.retry is Retry.NO:
         return Stop(
             verdict.sentence,
             _advice(verdict, f"mend it, then `chainwatch retry {s.history.chain}`."),
         )
-    quick = [a for a in budget.window(s.history)[-2:] if _is_quick(s, a)]
-    if (
-        len(quick) == 2
-        and verdict.outcome is Outcome.FAILED
-        and quick[0].verdict is not None
-        and quick[0].verdict.fingerprint == verdict.fingerprint
-        and quick[0].step_after == last.step_after
-    ):
-        return Stop(
-            f"failed the same way twice within {_short(s.settings.recovery.quick_failure)} of the start, at the same "
+    passes = verdict.retry is Retry.WAIT  # an outage: it looks the same until it is over
+    if verdict.outcome is Outcome.FAILED and not passes and budget.quick_twice(policy, budget.window(s.history)):
+        return _without_the_checkpoint(s, last, verdict) or Stop(
+            f"failed the same way twice within {_short(policy.quick_failure)} of the start, at the same "
             f"place: {verdict.sentence}",
             _advice(verdict, f"a third try would fail too: mend it, then `chainwatch retry {s.history.chain}`."),
         )
     return None
 
 
-def _budgets(s: Situation, verdict: Verdict) -> Decision | None:
+def _diverged(s: Situation, last: Attempt, verdict: Verdict) -> Stop:
+    """NaN, and the configuration does not allow to go back, or that was done: which checkpoint predates it is told."""
+    retry = f"mend it, then `chainwatch retry {s.history.chain}`"
+    if s.settings.checkpoints is None or s.checkpoints is None:
+        return Stop(verdict.sentence, _advice(verdict, f"{retry}."))
+    again = "it did so again after a rollback; " if _rolled_back(s) else ""
+    before = avoid.predating(last, s.checkpoints)
+    if before is None:
+        return Stop(f"{verdict.sentence}; {again}no intact checkpoint predates it", _advice(verdict, f"{retry}."))
+    name = resume.name_of(before)
+    return Stop(
+        f"{verdict.sentence}; {again}the newest intact checkpoint that predates it is {name}",
+        _advice(verdict, f"{retry}, which resumes from {name}."),
+    )
+
+
+def _without_the_checkpoint(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
+    """Every job that loads the newest checkpoint crashes: it is left for the one before it, once, and that is told."""
+    if avoid.crashed_every_job(s.settings.recovery, s.history) is not last:
+        return None
+    left = str(last.resumed_from).rstrip("/").rsplit("/", 1)[-1]
+    why = f"{verdict.sentence}; every job that loaded {left} ended so, so the one before it is tried, once"
+    decision = _resubmit(s, why)
+    if isinstance(decision, Wait):
+        return decision
+    older = isinstance(decision, Resubmit) and isinstance(decision.resume, FromCheckpoint)
+    return replace(decision, tell=why) if isinstance(decision, Resubmit) and older else None
+
+
+def _budgets(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
     policy, spent = s.settings.recovery, budget.count(s.history)
     retry = f"`chainwatch explain {s.history.chain}` shows the evidence; `chainwatch retry {s.history.chain}` goes on."
     if spent.fruitless_preemptions >= policy.preemptions_rest:
@@ -200,12 +226,9 @@ def _budgets(s: Situation, verdict: Verdict) -> Decision | None:
             f"save more often, or use a queue that is preempted less. {retry}",
         )
     if verdict.fingerprint and spent.same_failure > policy.retries_per_failure:
-        once = spent.same_failure == policy.retries_per_failure + 1 and verdict.outcome is Outcome.FAILED
-        suspect = _suspect_checkpoint(s, spent) if once else None
-        if suspect:
-            why = f"{verdict.sentence}; every job that loaded {suspect} ended so, so the one before it is tried, once"
-            decision = _resubmit(s, why, avoid=frozenset({suspect}))
-            return replace(decision, tell=why) if isinstance(decision, Resubmit) else decision
+        without = _without_the_checkpoint(s, last, verdict)
+        if without is not None:
+            return without
         return Rest(
             f"the same failure {spent.same_failure} times without saved progress: {verdict.sentence}",
             _advice(verdict, retry),
@@ -216,16 +239,6 @@ def _budgets(s: Situation, verdict: Verdict) -> Decision | None:
             _advice(verdict, retry),
         )
     return None
-
-
-def _suspect_checkpoint(s: Situation, spent: budget.Budget) -> str | None:
-    """The checkpoint that all these equal failures loaded, if there is an intact one before it to try."""
-    loaded = {a.resumed_from for a in spent.window}
-    path = loaded.pop() if len(loaded) == 1 else None
-    if path is None or s.checkpoints is None or path in resume.avoided(s.history):
-        return None
-    older = [c for c in s.checkpoints.checkpoints if c.intact and c.path != path]
-    return path if older else None
 
 
 def _waits(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
@@ -242,24 +255,28 @@ def _waits(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
     return Wait(until, why) if until > s.now else None
 
 
-def _resubmit(s: Situation, why: str, avoid: frozenset[str] = frozenset()) -> Decision:
+def _resubmit(s: Situation, why: str) -> Decision:
     last = _last(s)
-    note = ""
-    if last is not None and last.verdict is not None and last.verdict.cause is Cause.NUMERIC:
-        avoid |= frozenset({last.resumed_from} if last.resumed_from else ())
-        note = "rolled back before the divergence"
-    choice = resume.choose(s.settings, s.checkpoints, s.history, avoid=avoid)
+    choice = resume.choose(s.settings, s.checkpoints, s.history)
     if isinstance(choice, resume.Nothing):
         return Stop(f"{why}; {choice.why}" if why else choice.why, choice.advice)
     if isinstance(choice, resume.NotYet):
         long = last is not None and last.ended is not None and s.now - last.ended > WRITER_PATIENCE
         return Wait(s.now + _LATER, choice.why, needs_person=long)
-    exclude = nodes.to_exclude(s.history, s.settings.recovery.nodes, s.now, s.partition_size)
+    exclude = nodes.to_exclude(s.history, s.settings.recovery.nodes, s.now, s.partition_size, _needed(last))
     extra, told = _extra(s, choice) if last is not None else ((), "")
+    numeric = last is not None and last.verdict is not None and last.verdict.cause is Cause.NUMERIC
+    note = "from before the divergence" if numeric and isinstance(choice.resume, FromCheckpoint) else ""
     sentence = "; ".join(x for x in (why, choice.sentence or _scratch(choice), note, told) if x)
     if exclude:
         sentence += f"; keeps away from {', '.join(exclude)}"
-    return Resubmit(choice.resume, sentence, exclude, extra, choice.newer_bad)
+    shunned = tuple(sorted(avoid.avoided(s.settings, s.history, s.checkpoints)))
+    return Resubmit(choice.resume, sentence, exclude, extra, choice.newer_bad, avoid=shunned)
+
+
+def _needed(last: Attempt | None) -> int:
+    """How many nodes the job before had: so many must be left to the next one."""
+    return len(last.job.nodes) if last is not None else 0
 
 
 def _scratch(choice: resume.Choice) -> str:
@@ -300,11 +317,6 @@ def _preempted_in_vain(s: Situation) -> bool:
 def _rolled_back(s: Situation) -> bool:
     earlier = budget.window(s.history)[:-1]
     return any(a.verdict is not None and a.verdict.cause is Cause.NUMERIC for a in earlier)
-
-
-def _is_quick(s: Situation, attempt: Attempt) -> bool:
-    start, end = attempt.job.start, attempt.ended
-    return start is not None and end is not None and end - start <= s.settings.recovery.quick_failure
 
 
 def _advice(verdict: Verdict, then: str) -> str:

@@ -23,17 +23,39 @@ def blamed(verdict: Verdict, chain: str, policy: Nodes, now: datetime) -> tuple[
     return tuple(ExcludedNode(node, why, now, now + policy.exclude_for, chain) for node in verdict.culprit_nodes)
 
 
-def to_exclude(history: History, policy: Nodes, now: datetime, partition_size: int | None) -> tuple[str, ...]:
-    """Names for --exclude: newest exclusions first, within the cap of number and of the partition's share."""
+def to_exclude(
+    history: History, policy: Nodes, now: datetime, partition_size: int | None, needed: int = 0
+) -> tuple[str, ...]:
+    """Names for --exclude: newest exclusions first, within the cap of number and of the partition's share, and so that as
+    many nodes as the job needs are left."""
     cap = policy.max_excluded
     if partition_size is not None:
-        cap = min(cap, int(partition_size * policy.max_share))
+        cap = min(cap, int(partition_size * policy.max_share), partition_size - needed)
     live = sorted((e for e in history.excluded if e.until > now), key=lambda e: e.since, reverse=True)
     return tuple(sorted(_first(dict.fromkeys(e.node for e in live), cap)))
 
 
+def for_chain(exclusions: Iterable[ExcludedNode], chain: str, now: datetime) -> tuple[ExcludedNode, ...]:
+    """Of all exclusions those that hold for this chain: its own, those for all, and suspect nodes."""
+    every = tuple(e for e in exclusions if e.until > now)
+    own = tuple(e for e in every if e.chain in (None, chain))
+    return (*own, *(e for e in shared(every, now) if e.node not in {o.node for o in own}))
+
+
+def shared(exclusions: Iterable[ExcludedNode], now: datetime) -> tuple[ExcludedNode, ...]:
+    """The suspect nodes, as exclusions for all chains."""
+    every = tuple(exclusions)
+    found = []
+    for node, chains in suspects(every, now).items():
+        of_node = [e for e in every if e.node == node and e.chain is not None and e.until > now]
+        newest = max(of_node, key=lambda e: e.since)
+        why = f"suspect, it ended jobs of {' and '.join(chains)}: {newest.why}"
+        found.append(ExcludedNode(node, why, newest.since, max(e.until for e in of_node), None))
+    return tuple(found)
+
+
 def suspects(exclusions: Iterable[ExcludedNode], now: datetime) -> dict[str, tuple[str, ...]]:
-    """Nodes that chains other than one have excluded: node to the names of these chains (two or more)."""
+    """Nodes that two chains or more keep away from, since they ended jobs of each: node to the names of these chains."""
     by_node: dict[str, set[str]] = {}
     for e in exclusions:
         if e.until > now and e.chain is not None:

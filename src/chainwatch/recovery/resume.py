@@ -11,7 +11,7 @@ from datetime import timedelta
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import FromCheckpoint, FromScratch, History, Resume
 from chainwatch.model.checkpoint import Checkpoint, RunReport, Status, unknown_sentence
-from chainwatch.model.verdict import Cause
+from chainwatch.recovery.avoid import avoided
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,7 @@ class Nothing:
     advice: str
 
 
-def avoided(history: History) -> frozenset[str]:
-    """Checkpoints that jobs died of while loading them, though they look intact: bit rot without a checksum."""
-    return frozenset(
-        a.resumed_from
-        for a in history.attempts
-        if a.verdict is not None and a.verdict.cause is Cause.CHECKPOINT_CORRUPT and a.resumed_from is not None
-    )
-
-
-def choose(
-    settings: Chain, report: RunReport | None, history: History, *, avoid: frozenset[str] = frozenset()
-) -> Choice | NotYet | Nothing:
+def choose(settings: Chain, report: RunReport | None, history: History) -> Choice | NotYet | Nothing:
     """Choose the checkpoint for the next job.
 
     `report` None means that the storage did not answer: never a reason to start from scratch. Sources: design rule 3 of
@@ -61,7 +50,7 @@ def choose(
         return Choice(FromScratch("no checkpoint directory is configured: the script itself must find its checkpoint"))
     if report is None:
         return NotYet(f"the storage of {where.directory} does not answer")
-    avoid = avoid | avoided(history)
+    avoid = avoided(settings, history, report)
     ordered = sorted(report.checkpoints, key=_order)
     intact = [c for c in ordered if c.intact and c.path not in avoid]
     newest = intact[-1] if intact else None
@@ -69,12 +58,12 @@ def choose(
     writing = [c for c in newer if c.status is Status.IN_PROGRESS]
     if writing:
         reason = writing[-1].reason.removeprefix("still being written: ")
-        return NotYet(f"{_name(writing[-1])} is still being written: {reason}", writer=True)
+        return NotYet(f"{name_of(writing[-1])} is still being written: {reason}", writer=True)
     bad = tuple(c for c in newer if not c.intact or c.path in avoid)
     if newest is not None:
-        sentence = f"resumes from {_name(newest)}"
+        sentence = f"resumes from {name_of(newest)}"
         if bad:
-            sentence += f", not from {_name(bad[-1])}, which is {_fault(bad[-1])}"
+            sentence += f", not from {name_of(bad[-1])}, which is {_fault(bad[-1])}"
         return Choice(FromCheckpoint(newest), bad, sentence)
     existed = bool(ordered) or any(a.saved_after is not None for a in history.attempts)
     if not existed and report.unknown:
@@ -86,12 +75,13 @@ def choose(
     if where.from_scratch == "if_none_intact":
         why = "no checkpoint is intact, and the configuration allows starting from scratch"
         return Choice(FromScratch(why), bad, f"starts from the beginning: {why}")
-    found = f"{len(ordered)} checkpoint{'s' * (len(ordered) != 1)} in {report.path}, none intact"
+    usable = "none that a job should load" if any(c.intact for c in ordered) else "none intact"
+    found = f"{len(ordered)} checkpoint{'s' * (len(ordered) != 1)} in {report.path}, {usable}"
     if not ordered:
         saved = max(a.saved_after for a in history.attempts if a.saved_after is not None)
         found = f"step {saved} was saved in {report.path}, and now no checkpoint is there"
     elif bad:
-        found += f" (newest: {_name(bad[-1])}: {bad[-1].reason})"
+        found += f" (newest: {name_of(bad[-1])}: {_fault(bad[-1]) if bad[-1].intact else bad[-1].reason})"
     return Nothing(
         found,
         f"look at `chainwatch verify {report.path}`; mend or restore one, then `chainwatch retry {history.chain}`. To "
@@ -119,10 +109,11 @@ def _order(c: Checkpoint) -> tuple[int, float]:
     return (-1 if c.step is None else c.step, c.modified)
 
 
-def _name(c: Checkpoint) -> str:
+def name_of(c: Checkpoint) -> str:
+    """What people call it: the last part of its path, and its step where that does not tell it."""
     name = c.path.rstrip("/").rsplit("/", 1)[-1]
     return name if c.step is None or str(c.step) in name else f"{name} (step {c.step})"
 
 
 def _fault(c: Checkpoint) -> str:
-    return str(c.status).replace("_", " ") if not c.intact else "intact to the eye, but a job died loading it"
+    return str(c.status).replace("_", " ") if not c.intact else "intact to the eye, but jobs that loaded it failed"

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
+from chainwatch.alerts.message import Kind, body
 from chainwatch.config.models import Chain
-from chainwatch.model.chain import Attempt, ChainState, History, LeaveAlone, Rest, Resubmit, Stop, Wait
+from chainwatch.model.chain import Attempt, ChainState, ExcludedNode, History, LeaveAlone, Rest, Resubmit, Stop, Wait
 from chainwatch.model.checkpoint import RunReport
 from chainwatch.model.job import Job
 from chainwatch.model.verdict import Cause, Evidence, Outcome
-from chainwatch.recovery import Situation, blamed, decide
+from chainwatch.recovery import Situation, blamed, decide, shared
 from chainwatch.store.counters import Counted, count
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor import counting, judging, tracking
@@ -53,8 +54,7 @@ class Acting:
             store.put_attempt(record.name, attempt)
             store.put_evidence(record.name, attempt.number, evidence)
             tracking.report(store, record.name, evidence.checkpoints)
-            for excluded in blamed(verdict, record.name, settings.recovery.nodes, now):
-                store.exclude(excluded)
+            self._blame(blamed(verdict, record.name, settings.recovery.nodes, now), now)
             earlier = [one for one in store.attempts(record.name) if one.number < attempt.number]
             counting.ended(store, record.name, attempt, earlier)
             changed = store.update_chain(
@@ -76,6 +76,21 @@ class Acting:
             {"attempt": attempt.number, "cause": str(verdict.cause), "outcome": str(verdict.outcome)},
         )
         return changed
+
+    def _blame(self, nodes: Sequence[ExcludedNode], now: datetime) -> None:
+        """Keep away from these nodes. One that ended jobs of another chain too is suspect, and people are told once."""
+        for excluded in nodes:
+            self.house.store.exclude(excluded)
+        names = {one.node for one in nodes}
+        for suspect in shared(self.house.store.excluded(now), now) if names else ():
+            if suspect.node in names:
+                did = f"every chain keeps away from it until {suspect.until:%Y-%m-%d %H:%M} UTC"
+                said = body(
+                    Kind.CHANGED, why=suspect.why, did=did, wants="report it to the site's support",
+                    command="chainwatch nodes",
+                )  # fmt: skip
+                title = f"node {suspect.node} ended jobs of two chains"
+                self.traces.tell_all(f"suspect:{suspect.node}:{suspect.since:%Y%m%d}", "warning", title, said, now)
 
     def done(self, record: ChainRecord, last: Attempt, now: datetime) -> ChainRecord:
         verdict = last.verdict

@@ -11,7 +11,7 @@ from chainwatch.diagnosis.incidents import Held
 from chainwatch.model.chain import Attempt, History
 from chainwatch.model.job import Job
 from chainwatch.model.verdict import Outcome
-from chainwatch.recovery import over_before
+from chainwatch.recovery import for_chain, over_before
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.traces import ENDED_BY_US
@@ -28,7 +28,7 @@ def of(house: House, record: ChainRecord, now: datetime, *, incident: Held | Non
         attempts=attempts,
         retried_at=record.retried_at,
         submissions_last_hour=_submissions(house, now),
-        excluded=tuple(house.store.excluded(now, record.name)),
+        excluded=for_chain(house.store.excluded(now), record.name, now),
         gpu_hours=sum(gpu_hours(a, now) for a in attempts),
         cohort_stopped=cohort,
         incident=incident.sentence() if incident else "",

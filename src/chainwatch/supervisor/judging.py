@@ -80,6 +80,8 @@ def judge(
     step = max((s for s in (left.progress.step, saved) if s is not None), default=None)
     job = as_recorded(job, left.end_records)
     progress: Progress = replace(left.progress, saved_step=saved, step=step)
+    loaded = (r.resumed_from for r in left.end_records if r.resumed_from)
+    resumed = next(loaded, attempt.resumed_from)  # chosen when it began; what was handed over may have been older
     evidence = Evidence(
         job=job,
         sources=snapshot.answered,
@@ -88,7 +90,7 @@ def judge(
         completion=left.completion,
         nodes=tuple(n for n in snapshot.nodes if n.name in job.nodes),
         checkpoints=seen,
-        resumed_from=attempt.resumed_from,
+        resumed_from=resumed,
         end_records=left.end_records,
         ended_by_us=str(_fact(record, ENDED_BY_US, job) or ""),
         suspects=tuple(_fact(record, "suspects", job) or ()),
@@ -99,8 +101,12 @@ def judge(
     verdict = diagnose(evidence)
     if Source.ACCOUNTING not in snapshot.answered and not end.complete:
         verdict = replace(verdict, weaker=_weaker(verdict, snapshot))
-    verdict = told_apart(verdict, evidence, [a for a in house.store.attempts(record.name) if a.number < attempt.number])
-    resumed = attempt.resumed_from or next((r.resumed_from for r in left.end_records if r.resumed_from), None)
+    verdict = told_apart(
+        verdict,
+        evidence,
+        lambda: [a for a in house.store.attempts(record.name) if a.number < attempt.number],
+        lambda earlier: house.store.evidence(record.name, earlier.number),
+    )
     saved_after = saved if saved is not None else attempt.saved_before
     judged = replace(
         attempt,

@@ -11,7 +11,6 @@ from chainwatch.actions.image import container_image
 from chainwatch.actions.tag import Tag, new_token, short_instance
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import Attempt, History, Resubmit, Stop
-from chainwatch.recovery.resume import avoided
 from chainwatch.slurm.backend import Submission
 from chainwatch.slurm.environment import EnvironmentUnusable
 from chainwatch.store.records import ChainRecord, Origin
@@ -81,7 +80,7 @@ def prepare(
         resume_file=str(resume_file.path_of(house.state, record.name)),
         exclude=decision.exclude,
         extra=decision.extra,
-        avoid=tuple(sorted(avoided(past))),
+        avoid=decision.avoid,
         previous=previous,
         singleton=record.origin is Origin.CONFIG and compose.alone_by_name(settings, shown, record.name),
         first=last is None or last.job.start is None,

@@ -62,7 +62,7 @@ class SettingRight:
         if isinstance(report, Silent) or report is None:
             return report.why if changes and isinstance(report, Silent) else ""
         tracking.seen(self.house.store, self.house.lease, record, report)
-        choice = choose(settings, report, History(record.name, attempts))
+        choice = choose(settings, report, History(record.name, attempts, record.retried_at))
         resume = getattr(choice, "resume", None)
         if resume is None:
             return ""

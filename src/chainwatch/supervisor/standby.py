@@ -17,7 +17,7 @@ from chainwatch.config.models import Chain
 from chainwatch.model.chain import Decision, Desired, History, LeaveAlone, Rest, Resubmit, Stop
 from chainwatch.model.job import Job, JobState
 from chainwatch.recovery import decide_ahead
-from chainwatch.recovery.resume import avoided
+from chainwatch.recovery.avoid import may_condemn
 from chainwatch.slurm.backend import Refusal
 from chainwatch.store.records import ChainRecord, Intent, IntentKind, IntentStatus
 from chainwatch.supervisor import history
@@ -138,7 +138,11 @@ class Standby:
 
     def ahead(self, record: ChainRecord, settings: Chain, past: History, now: datetime) -> Decision:
         """What the present job's end would be followed by, as far as is known now."""
-        return decide_ahead(self.acting.situation(record, settings, past, None, now))
+        report = None
+        if settings.checkpoints is not None and may_condemn(settings, past):
+            place = Place(record.name, settings, self.acting.directory(record, settings))
+            report = self.house.readers.checkpoints(place, settle=settings.checkpoints.settle)
+        return decide_ahead(self.acting.situation(record, settings, past, report, now))
 
     def _being_ended(self, record: ChainRecord) -> str:
         """The present job hangs and is being ended: the next one keeps away from its nodes, which is not known yet."""
@@ -226,8 +230,8 @@ def _differs(decision: Decision, stands: Mapping[str, Any], past: History) -> st
         return decision.why if hasattr(decision, "why") else "something else is to be done"
     if not set(decision.exclude) <= set(stands["exclude"]):
         return f"the next job keeps away from {', '.join(decision.exclude)}"
-    if not avoided(past) <= set(stands["avoid"]):
-        return "the next job keeps away from a checkpoint that this one might pick"
+    if set(decision.avoid) != set(stands["avoid"]):
+        return "the next job keeps away from other checkpoints than this one"
     if list(decision.extra) != stands["extra"]:
         return "the next job gets other options"
     return ""

@@ -1,0 +1,28 @@
+"""A node that ended jobs of two chains: every chain keeps away from it, and people hear of it once."""
+
+from __future__ import annotations
+
+from chainwatch.simulation import batch
+from chainwatch.slurm.backend import Submission
+from tests.supervisor.play import Play
+
+ALONE = ["--cpus-per-task=8", "--no-requeue"]
+
+
+def test_a_third_chain_keeps_away_from_a_node_that_killed_jobs_of_two(play: Play) -> None:
+    for name in "ab":
+        play.chain(name, sbatch=[f"--job-name={name}", "--nodelist=n1", "--cpus-per-task=1", "--no-requeue"])
+    play.submit("a", "b")
+    assert {j.nodes for name in "ab" for j in play.live(name)} == {("n1",)}
+    play.lab.cluster.kill_node("n1")
+    play.until(lambda: all(play.store.attempts(n)[0].verdict for n in "ab"))
+    told = [n for n in play.store.undelivered() if n.key.startswith("suspect:n1")]
+    assert len(told) == 1
+    assert told[0].title == "node n1 ended jobs of two chains"
+    play.lab.cluster.restore("n1")
+    play.chain("c", batch(600, 1), sbatch=["--job-name=c", *ALONE], recovery={"backoff": "1s"})
+    play.submit("c")
+    play.until(lambda: len(play.store.attempts("c")) == 2)
+    last = play.calls("submit")[-1][0]
+    assert isinstance(last, Submission)
+    assert "--exclude=n1" in last.options
