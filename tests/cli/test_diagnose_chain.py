@@ -49,7 +49,7 @@ class Desk:
         (folder / "logs" / "12.out").write_text(ECC)
         settings = Chain.model_validate({"batch": script, "directory": folder, "checkpoints": str(folder / "ckpt")})
         self.jobs = {11: a_job(11, 3), 12: a_job(12, 1)}
-        torn = datetime.timestamp(NOW - timedelta(hours=5))
+        torn = datetime.timestamp(NOW - timedelta(hours=4.77))
         saves = (
             Checkpoint("/c/step_1", 1, "dcp", Status.INTACT, "checked"),
             Checkpoint("/c/step_2", 2, "dcp", Status.DAMAGED, "cut", modified=torn),

@@ -62,10 +62,11 @@ def retry(store: Store, chain: ChainRecord, now: datetime, *, cohort: bool = Fal
         )
     names = [chain.name]
     if cohort:
-        same = _template(chain)
         waiting = {ChainState.RESTING, ChainState.STOPPED, ChainState.WAITING}
         names += [
-            c.name for c in store.chains() if c.name != chain.name and _template(c) == same and c.state in waiting
+            c.name
+            for c in store.chains()
+            if c.name != chain.name and c.template == chain.template and c.state in waiting
         ]
     with store.transaction():
         for name in names:
@@ -80,7 +81,3 @@ def _want(store: Store, chain: str, command: str, **changes: object) -> None:
     with store.transaction():
         store.update_chain(chain, **changes)
         store.bump("commands", {"command": command})
-
-
-def _template(record: ChainRecord) -> str:
-    return str(record.settings.get("template") or record.settings.get("batch") or record.name)

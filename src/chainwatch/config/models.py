@@ -257,7 +257,8 @@ class Chain(Section):
     alerts: tuple[str, ...] | None = None
     """Names of the channels that hear of this chain; by default all."""
     template: str | None = None
-    """Chains of one template form a cohort: a failure that three of them share stops all. By default the script."""
+    """Chains of one template form a cohort: a failure that three of them share is retried in none of them. By default the
+    script."""
 
     @classmethod
     def stored(cls, settings: Mapping[str, Any]) -> Self:

@@ -61,6 +61,6 @@ CAUSES: dict[Cause, CauseWords] = {
     Cause.USER_CONFIG: CauseWords("wrong settings", Retry.NO, "Correct the settings, then `chainwatch retry`."),
     Cause.USER_CODE: CauseWords("program error", Retry.NO, "Correct the program, then `chainwatch retry`."),
     Cause.UNKNOWN: CauseWords(
-        "unknown cause", Retry.YES, "Look at the end of the log; one retry is worth it, the same end twice is not."
+        "unknown cause", Retry.YES, "Look at the end of the log: the same end twice is no chance."
     ),
 }

@@ -1,4 +1,4 @@
-"""Many attempts failing together: from one cause of the cluster (an incident), or from one mistake (a cohort). Pure."""
+"""Many attempts failing together from one cause of the cluster: an incident. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from chainwatch.model.chain import Attempt
-from chainwatch.model.verdict import Cause, Outcome, Verdict
+from chainwatch.model.verdict import Cause, Verdict
 
 TOGETHER = timedelta(minutes=5)
 """Ends within this span may have one cause."""
 QUIET = timedelta(minutes=10)
 """An incident is over when no such end was seen for this long."""
 AT_LEAST = 3
-_OF_THE_CLUSTER = frozenset(
+OF_THE_CLUSTER = frozenset(
     {Cause.STORAGE, Cause.NETWORK_FABRIC, Cause.TRANSIENT_SERVICE, Cause.HARDWARE_NODE, Cause.RENDEZVOUS}
 )
 _LOOKS_LIKE_THE_NETWORK = frozenset({Cause.NETWORK_FABRIC, Cause.HARDWARE_NODE, Cause.RENDEZVOUS})
 """A network that is gone looks like dead nodes to Slurm, like dead peers to NCCL, and like a missing master at the start."""
-_NEVER_COHORT = frozenset({Cause.PREEMPTION, Cause.TIME_LIMIT, Cause.COMPLETED}) | _OF_THE_CLUSTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def find_incident(last: Mapping[str, Attempt], now: datetime) -> Incident | None
     the cluster, within five minutes. No node is to blame then."""
     alike: dict[Cause, list[tuple[str, Attempt]]] = defaultdict(list)
     for chain, attempt in last.items():
-        if attempt.verdict and attempt.ended and attempt.verdict.cause in _OF_THE_CLUSTER:
+        if attempt.verdict and attempt.ended and attempt.verdict.cause in OF_THE_CLUSTER:
             alike[_family(attempt.verdict.cause)].append((chain, attempt))
     found: list[Incident] = []
     for ends in alike.values():
@@ -66,7 +65,7 @@ def find_incident(last: Mapping[str, Attempt], now: datetime) -> Incident | None
 
 def may_be_one(verdict: Verdict, chains: int) -> bool:
     """Whether an end may be part of an incident, so that it is worth a poll to see who else ended: `chains` are watched."""
-    return chains >= AT_LEAST and verdict.cause in _OF_THE_CLUSTER
+    return chains >= AT_LEAST and verdict.cause in OF_THE_CLUSTER
 
 
 def _family(cause: Cause) -> Cause:
@@ -155,20 +154,3 @@ def probed(held: Held, problem: str, now: datetime) -> Held:
         return replace(held, said=f"not recovered after {BOUND.total_seconds() / 3600:g} hours: {problem}", over=now)
     good = 0 if problem else held.good + 1
     return replace(held, good=good, said=problem or "it answers again", over=now if good >= IN_A_ROW else None)
-
-
-def find_cohorts(last: Mapping[str, tuple[str, Attempt]]) -> dict[str, str]:
-    """Template to root line, where three chains of one template failed the same way last: `last` maps each chain to its
-    template and last judged attempt."""
-    seen: Counter[tuple[str, str]] = Counter()
-    lines: dict[tuple[str, str], str] = {}
-    for template, attempt in last.values():
-        verdict = attempt.verdict
-        if verdict is None or verdict.outcome is not Outcome.FAILED or verdict.cause in _NEVER_COHORT:
-            continue
-        if not verdict.fingerprint:
-            continue
-        key = (template, verdict.fingerprint)
-        seen[key] += 1
-        lines[key] = verdict.root_line or verdict.sentence
-    return {template: lines[template, print_] for (template, print_), n in seen.items() if n >= AT_LEAST}

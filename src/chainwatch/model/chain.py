@@ -147,6 +147,8 @@ class Stop:
 
     why: str
     advice: str
+    told: bool = False
+    """One alert about several chains tells people of it; none of its own is owed."""
 
 
 Decision: TypeAlias = LeaveAlone | Wait | Resubmit | EndJob | Hold | Release | Rest | Stop
@@ -212,7 +214,7 @@ class History:
     excluded: tuple[ExcludedNode, ...] = ()
     gpu_hours: float = 0.0
     cohort_stopped: str = ""
-    """Root line that stops this chain's cohort; empty if none."""
+    """The cohort that this chain's last end is one of, in a sentence with its root line; empty if none."""
     incident: str = ""
     """The incident that this chain's last end belongs to and that is not over; empty if none."""
     incident_over: datetime | None = None

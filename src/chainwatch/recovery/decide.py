@@ -164,8 +164,9 @@ def _cannot_help(s: Situation, last: Attempt, verdict: Verdict) -> Decision | No
     policy = s.settings.recovery
     if s.history.cohort_stopped:
         return Stop(
-            f"the same failure stopped three chains of this template: {s.history.cohort_stopped}",
-            f"mend it once, then `chainwatch retry --cohort {s.history.chain}`.",
+            s.history.cohort_stopped,
+            _advice(verdict, f"mend it once, then `chainwatch retry --cohort {s.history.chain}`."),
+            told=True,
         )
     if verdict.cause is Cause.CHECKPOINT_CORRUPT:
         return None  # an older checkpoint helps; see `resume.choose`

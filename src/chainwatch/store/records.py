@@ -87,6 +87,11 @@ class ChainRecord:
         return None
 
     @property
+    def template(self) -> str:
+        """What it shares with chains that run the same thing: the template's name, or else the batch script's path."""
+        return str(self.settings.get("template") or self.settings.get("batch") or self.name)
+
+    @property
     def released(self) -> bool:
         """It was taken out of the configuration: its history is kept, and nothing more is done for it."""
         return RELEASED in self.facts

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from chainwatch.config.models import Chain
-from chainwatch.diagnosis.incidents import may_be_one
+from chainwatch.diagnosis import cohorts, incidents
 from chainwatch.model.chain import Attempt, ChainState, Desired
 from chainwatch.model.job import AttemptId, Job, JobState, Source
 from chainwatch.model.verdict import Evidence, Outcome
@@ -96,11 +96,14 @@ class Ending:
             return record
         if not asked and now < _refused_until(record):
             return record
-        if unjudged and not asked and verdict is not None and may_be_one(verdict, scene.chains):
+        together = verdict is not None and (
+            incidents.may_be_one(verdict, scene.chains) or cohorts.may_be_one(verdict, scene.siblings)
+        )
+        if unjudged and not asked and verdict is not None and together:
             return self.traces.state(
-                record, ChainState.RECOVERING, f"{verdict.sentence}; looks whether other chains ended with it", now
+                record, ChainState.RECOVERING, f"{verdict.sentence}; looks whether other chains ended like it", now
             )
-        past = history.of(self.house, record, now, incident=scene.incident, cohort=scene.cohort)
+        past = history.of(self.house, record, now, incident=scene.incident, cohorts=scene.cohorts)
         return self.acting.decide_and_act(record, settings, place, past, scene.jobs, now)
 
     def _end(

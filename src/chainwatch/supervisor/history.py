@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
+from chainwatch.diagnosis.cohorts import Cohort, Failure, part_of
 from chainwatch.diagnosis.incidents import Held
 from chainwatch.model.chain import Attempt, History
 from chainwatch.model.job import Job
@@ -20,9 +22,17 @@ SURPLUS = "the chain is done"
 """Why we end a standby that began just after its predecessor had finished the chain."""
 
 
-def of(house: House, record: ChainRecord, now: datetime, *, incident: Held | None = None, cohort: str = "") -> History:
+def of(
+    house: House,
+    record: ChainRecord,
+    now: datetime,
+    *,
+    incident: Held | None = None,
+    cohorts: Mapping[Failure, Cohort] = MappingProxyType({}),
+) -> History:
     """Everything known of the chain's past at `now`."""
     attempts = without_duplicates(house.store.attempts(record.name), record)
+    cohort = part_of(cohorts, record.template, attempts)
     return History(
         chain=record.name,
         attempts=attempts,
@@ -30,7 +40,7 @@ def of(house: House, record: ChainRecord, now: datetime, *, incident: Held | Non
         submissions_last_hour=_submissions(house, now),
         excluded=for_chain(house.store.excluded(now), record.name, now),
         gpu_hours=sum(gpu_hours(a, now) for a in attempts),
-        cohort_stopped=cohort,
+        cohort_stopped=f"{cohort.sentence()}: {cohort.line}" if cohort else "",
         incident=incident.sentence() if incident else "",
         incident_over=incident.over if incident else None,
         incident_chains=len(incident.incident.chains) if incident else 0,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from chainwatch.actions.tag import short_instance
 from chainwatch.alerts.message import Kind, body
+from chainwatch.diagnosis.cohorts import Cohort, Failure
 from chainwatch.diagnosis.hang import Watch
-from chainwatch.diagnosis.incidents import Held, find_cohorts, part_of
-from chainwatch.model.chain import Attempt, ChainState
+from chainwatch.diagnosis.incidents import Held, part_of
+from chainwatch.model.chain import Attempt
 from chainwatch.model.job import Job, Snapshot, Source
-from chainwatch.recovery import over_before
 from chainwatch.slurm.backend import ClusterInfo, NoInformation
 from chainwatch.store.errors import LeaseLost, StoreError
 from chainwatch.store.records import ChainRecord, Intent
@@ -19,6 +20,7 @@ from chainwatch.supervisor import watching
 from chainwatch.supervisor.arrays import array_of
 from chainwatch.supervisor.asking import Asking
 from chainwatch.supervisor.chain import ChainStep
+from chainwatch.supervisor.cohorts import COUNTS, Cohorts
 from chainwatch.supervisor.configured import Configured
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.incidents import Incidents
@@ -43,6 +45,7 @@ class Supervisor:
         self.pollers = pollers
         self._step = ChainStep(house)
         self._incidents = Incidents(house)
+        self._cohorts = Cohorts(house)
         self._configured = Configured(house, self._step.traces)
         self._asking = Asking(house)
         self._at_rest: dict[str, ChainRecord] = {}
@@ -112,11 +115,12 @@ class Supervisor:
         past = {c.name: self.house.store.attempts(c.name) for c in chains}
         still_open = self._open_intents()
         kept = [c for c in chains if not c.released]
-        held, cohorts = self._incidents.look(kept, past, now), self._cohorts(kept, past, now)
+        held, cohorts = self._incidents.look(kept, past, now), self._cohorts.look(kept, past, now)
         alive = watching.watches(kept)
         if not watching.stalled(alive):
             self._step.traces.over(watching.STALLED, now)
         busy = sum(not c.state.quiet for c in kept)
+        alike = Counter(c.template for c in kept if c.state in COUNTS)
         for name, poller in self.pollers.items():
             mine = [c for c in chains if c.cluster == name]
             known = [self._asking.known(c, past[c.name], still_open.get(c.name, ())) for c in mine]
@@ -134,7 +138,7 @@ class Supervisor:
                 if not unseen and self._rests(record, jobs, attempts, still_open):
                     continue
                 mine_too = part_of(held, record.name, attempts, record.retried_at)
-                self._one(record, snapshot, jobs, unseen, mine_too, cohorts, alive, busy)
+                self._one(record, snapshot, jobs, unseen, mine_too, cohorts, alike[record.template], alive, busy)
                 self._renew_in_time()
         self._homeless(kept, now)
         self.last_tick = now
@@ -216,7 +220,8 @@ class Supervisor:
         jobs: tuple[Job, ...],
         unseen: tuple[Job, ...],
         incident: Held | None,
-        cohorts: Mapping[str, str],
+        cohorts: Mapping[Failure, Cohort],
+        siblings: int,
         alive: Mapping[str, Watch],
         chains: int,
     ) -> None:
@@ -226,7 +231,8 @@ class Supervisor:
             jobs,
             missed=unseen,
             incident=incident,
-            cohort=cohorts.get(_template(record), ""),
+            cohorts=cohorts,
+            siblings=siblings,
             chains=chains,
             watches=alive,
             remembers=self._remembers(record.cluster),
@@ -291,31 +297,6 @@ class Supervisor:
         """How long only the controller remembers an end; None where there is accounting, or nobody knows yet."""
         info = self._clusters.get(cluster)
         return timedelta(seconds=info.min_job_age) if info is not None and not info.accounting else None
-
-    # -- chains failing together
-
-    def _cohorts(
-        self, chains: Sequence[ChainRecord], past: Mapping[str, Sequence[Attempt]], now: datetime
-    ) -> dict[str, str]:
-        last: dict[str, Attempt] = {}
-        for record in chains:
-            judged = [a for a in past[record.name] if a.verdict is not None]
-            waits = record.state in {ChainState.RECOVERING, ChainState.WAITING, ChainState.RESTING, ChainState.STOPPED}
-            retried = bool(judged) and over_before(judged[-1], record.retried_at)
-            if judged and waits and not retried:
-                last[record.name] = judged[-1]
-        templates = {record.name: _template(record) for record in chains}
-        cohorts = find_cohorts({name: (templates[name], attempt) for name, attempt in last.items()})
-        for template, line in cohorts.items():
-            self.house.store.owe(
-                None, f"cohort:{template}:{line[:80]}", "critical", f"the same failure stopped the chains of {template}",
-                body(Kind.PERSON, line=line, wants="mend it once", command="chainwatch retry --cohort CHAIN"), now,
-            )  # fmt: skip
-        return cohorts
-
-
-def _template(record: ChainRecord) -> str:
-    return str(record.settings.get("template") or record.settings.get("batch") or record.name)
 
 
 __all__ = ["LEASE_TTL", "Supervisor"]

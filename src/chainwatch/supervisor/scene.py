@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from chainwatch.actions.tag import find
+from chainwatch.diagnosis.cohorts import Cohort, Failure
 from chainwatch.diagnosis.hang import Watch
 from chainwatch.diagnosis.incidents import Held
 from chainwatch.model.job import Job, Snapshot
@@ -24,7 +25,10 @@ class Scene:
     """Tasks of its array that came and went unseen, as accounting has them; all of them have ended."""
     incident: Held | None = None
     """The incident that the chain's last end belongs to."""
-    cohort: str = ""
+    cohorts: Mapping[Failure, Cohort] = field(default_factory=dict)
+    """Chains that failed alike, whichever they are."""
+    siblings: int = 1
+    """How many chains that may fail, or have, share this one's template or script, itself counted."""
     chains: int = 1
     """How many chains this daemon looks after that are not quiet."""
     watches: Mapping[str, Watch] = field(default_factory=dict)

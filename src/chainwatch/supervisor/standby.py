@@ -98,7 +98,7 @@ class Standby:
             record = self.traces.without_fact(record, "expected")
         if not self._due(record, settings, job, now):
             return ""
-        past = history.of(self.house, record, now, incident=scene.incident, cohort=scene.cohort)
+        past = history.of(self.house, record, now, incident=scene.incident, cohorts=scene.cohorts)
         if any(a.verdict is None and a.job.attempt != job.attempt for a in past.attempts):
             return ""  # what the job before ended of is not known yet
         decision = self.ahead(record, settings, past, now)
@@ -210,7 +210,7 @@ class Standby:
         if intent is None:
             return ""
         past = replace(
-            history.of(self.house, record, now, incident=scene.incident, cohort=scene.cohort),
+            history.of(self.house, record, now, incident=scene.incident, cohorts=scene.cohorts),
             attempts=before,
             submissions_last_hour=0,
         )

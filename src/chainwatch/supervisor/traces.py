@@ -111,18 +111,18 @@ class Traces:
             return self.state(record, state, sentence, now, **changes)
 
     def rest(self, record: ChainRecord, decision: Rest | Stop, last: Attempt | None, now: datetime) -> ChainRecord:
-        """The chain rests or is stopped, and a person is told."""
+        """The chain rests or is stopped, and a person is told, unless one alert about several chains does so."""
         state = ChainState.RESTING if isinstance(decision, Rest) else ChainState.STOPPED
         number = last.number if last else None
         verdict = last.verdict if last else None
         with self.house.store.transaction(self.house.lease):
-            self.owe(
-                record, f"{state}:{number}:{record.retried_at.isoformat() if record.retried_at else ''}", "critical",
-                f"{record.name} is {state}: it needs you", now,
-                what=verdict.sentence if verdict else "", why=decision.why, wants=decision.advice,
-                line=(verdict.root_line if verdict else None) or "",
-                command=f"chainwatch explain {record.name}",
-            )  # fmt: skip
+            if not (isinstance(decision, Stop) and decision.told):
+                retried = record.retried_at.isoformat() if record.retried_at else ""
+                self.owe(
+                    record, f"{state}:{number}:{retried}", "critical", f"{record.name} is {state}: it needs you", now,
+                    what=verdict.sentence if verdict else "", why=decision.why, wants=decision.advice,
+                    line=(verdict.root_line if verdict else None) or "", command=f"chainwatch explain {record.name}",
+                )  # fmt: skip
             return self.decided(record, state, decision, number, f"{decision.why}. {decision.advice}", now)
 
     def expect(self, chain: str, job_id: int, intent: Intent, now: datetime) -> None:
