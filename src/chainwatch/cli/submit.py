@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from chainwatch.actions.tag import find, short_instance
 from chainwatch.cli import common
 from chainwatch.cli.attended import warn_of_another, warn_of_another_state, warn_unattended
 from chainwatch.cli.first import captured_environment, captured_umask, submit_first
@@ -15,6 +17,7 @@ from chainwatch.cli.registering import job_id_of
 from chainwatch.config import load
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import Desired
+from chainwatch.model.job import Job
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
@@ -54,6 +57,12 @@ def submit(
             )
         if store.attempts(chain) or record.facts.get("expected"):
             common.fail(f"{chain} has jobs already: `chainwatch retry {chain}` submits the next one", common.REFUSED)
+        if (left := _left_over(store, clusters[record.cluster], chain)) is not None:
+            common.fail(
+                f"job {left.shown_id} of a chain {chain} that was forgotten still lives, and two jobs of one run must not "
+                f"meet: `scancel {left.shown_id}` ends it; the daemon takes it up where the configuration names {chain}",
+                common.REFUSED,
+            )
         facts = {**record.facts, "umask": captured_umask()}
         record = store.update_chain(chain, environment=captured_environment(), facts=facts, desired=Desired.RUN)
         record = submit_first(store, where, record, clusters)
@@ -64,6 +73,17 @@ def submit(
             if config is not None:
                 warn_of_another(store, config, chain)
         _say(record, json, f"{chain}: ", doubtful=bool(store.open_intents(chain)))
+
+
+def _left_over(store: Store, backend: Backend, chain: str) -> Job | None:
+    """A live job that this state submitted for a chain of that name, which has none."""
+
+    def left(job: Job) -> bool:
+        tag = find(job.comment)
+        ours = tag is not None and (tag.instance, tag.chain) == (short_instance(store.instance), chain)
+        return ours and not job.state.terminal
+
+    return next((job for job in backend.queue(getpass.getuser()) if left(job)), None)
 
 
 def _registered(store: Store, name: str, chain: Chain, clusters: dict[str, Backend]) -> ChainRecord:

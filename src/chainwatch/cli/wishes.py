@@ -9,11 +9,12 @@ import typer
 
 from chainwatch.actions import wishes
 from chainwatch.cli import common
-from chainwatch.model.chain import Mode
+from chainwatch.model.chain import ChainState, Mode
 from chainwatch.model.durations import parse_duration
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Origin
 
+_NEXT = "the next pass of the daemon submits the next job"
 Why = Annotated[str, typer.Option("--why", help="The reason, shown in `status`.", callback=common.utf8)]
 
 
@@ -106,7 +107,10 @@ def retry(
     if json:
         common.print_json({"retried": names})
     else:
-        typer.echo(f"{', '.join(names)}: the next pass of the daemon submits the next job")
+        lives = record.state in {ChainState.RUNNING, ChainState.PENDING} and not record.released
+        for name in names:
+            said = "its job goes on, and budgets count from here" if lives and name == chain else _NEXT
+            typer.echo(f"{name}: {said}")
 
 
 def done(chain: common.ChainName, why: Why = "", json: common.Json = False, state: common.State = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
 from chainwatch.model.job import Job
-from chainwatch.store.records import ChainRecord, Intent, IntentKind
+from chainwatch.store.records import ChainRecord, Intent, IntentKind, Origin
 from chainwatch.supervisor.arrays import unwatched
 from chainwatch.supervisor.house import House
 from chainwatch.supervisor.poll import Wanted
@@ -38,6 +38,7 @@ class Asking:
             ids[int(expected["job_id"])] = None
         array = record.facts.get("array")
         array = array if isinstance(array, Mapping) else {}
+        tokens = self._tokens(record, attempts, still_open)
         rule: str | None = None
         over = record.released or record.desired is Desired.DONE or record.state is ChainState.DONE
         if not over and last is not None:
@@ -49,7 +50,7 @@ class Asking:
             chain=record.name,
             user=last.job.user if last else self._house.user,
             ids=ids,
-            tokens=self._tokens(record, attempts, still_open),
+            tokens=tokens,
             array_id=array.get("id"),
             array_task=None if array.get("task") is None else str(array["task"]),
             name=last.job.name if last else "",
@@ -57,6 +58,9 @@ class Asking:
             command=last.job.command if last else "",
             rule=rule,
             adopt_after=last.job.attempt.submitted if last else None,
+            anew=record.origin is Origin.CONFIG
+            and last is None
+            and not (expected or array or tokens or record.released),
         )
 
     def _tokens(self, record: ChainRecord, attempts: Sequence[Attempt], still_open: Sequence[Intent]) -> frozenset[str]:

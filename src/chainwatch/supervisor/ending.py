@@ -20,6 +20,8 @@ from chainwatch.supervisor.federation import Federation
 from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.scene import Scene
 
+_STOPPED_BY_A_PERSON, _DONE_BY_A_PERSON = "stopped by a person", "done by a person's word"
+"""How the sentence of a chain begins that stands where a person's wish put it."""
 VANISHED_ALERT = timedelta(minutes=15)
 """How long a job may be in neither squeue nor sacct before a person is told; it is asked for all the same."""
 CLOCKS_DIFFER = timedelta(minutes=10)
@@ -56,9 +58,7 @@ class Ending:
         if record.desired is Desired.DONE:
             self._closing.close_requeued(record, settings, place, scene, now)
             record = self.traces.without_fact(self.traces.again(record), "expected")
-            return self.traces.state(
-                record, ChainState.DONE, f"done by a person's word: {record.desired_why or '-'}", now
-            )
+            return self.traces.state(record, ChainState.DONE, f"{_DONE_BY_A_PERSON}: {record.desired_why or '-'}", now)
         if isinstance(expected := record.facts.get("expected"), Mapping):
             return self._unseen(record, expected, scene, now)
         unjudged = [a for a in attempts if a.verdict is None]
@@ -76,7 +76,10 @@ class Ending:
             and (record.state_since is None or record.retried_at >= record.state_since)
             and (last is None or last.ended is None or record.retried_at >= last.ended)  # of an end that they knew
         )
+        at_rest = record.state in {ChainState.RESTING, ChainState.STOPPED, ChainState.DONE} and not _lifted(record)
         if last is None and record.retried_at is None and record.desired is not Desired.STOP:
+            if at_rest:  # the first job was refused, or is past a cap: people are told, and it stays so
+                return record
             return self.traces.state(
                 record, ChainState.NEW, "registered; `chainwatch submit` submits the first job", now
             )
@@ -85,14 +88,14 @@ class Ending:
             return self.acting.done(record, last, now)
         if record.desired is Desired.STOP:
             return self.traces.state(
-                record, ChainState.STOPPED, f"stopped by a person: {record.desired_why or '-'}", now
+                record, ChainState.STOPPED, f"{_STOPPED_BY_A_PERSON}: {record.desired_why or '-'}", now
             )
         if record.desired is Desired.PAUSE:
             until = f" until {record.desired_until:%Y-%m-%d %H:%M} UTC" if record.desired_until else ""
             return self.traces.state(
                 record, ChainState.PAUSED, f"paused by a person{until}: {record.desired_why or '-'}", now
             )
-        if record.state in {ChainState.RESTING, ChainState.STOPPED, ChainState.DONE} and not asked and not unjudged:
+        if at_rest and not asked and not unjudged:
             return record
         if not asked and now < _refused_until(record):
             return record
@@ -235,6 +238,12 @@ class Ending:
             self.house.store.put_attempt(record.name, history.as_submitted(known, expected))
             record = self.house.store.update_chain(record.name, facts=facts)
         return self.traces.state(record, ChainState.RECOVERING, f"job {job.shown_id} came and went {when}", now)
+
+
+def _lifted(record: ChainRecord) -> bool:
+    """It stands where a person's wish had put it, and that is taken back (`resume`): the last end decides anew."""
+    wished = {ChainState.STOPPED: _STOPPED_BY_A_PERSON, ChainState.DONE: _DONE_BY_A_PERSON}
+    return record.desired is Desired.RUN and record.sentence.startswith(wished.get(record.state, "\0"))
 
 
 def _refused_until(record: ChainRecord) -> datetime:

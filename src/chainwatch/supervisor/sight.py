@@ -37,6 +37,9 @@ class Known:
     adopt_after: datetime | None = None
     """Only jobs submitted from this second on are adopted by rule (whoever resubmits too may be as quick as we are); also
     one that was over before anybody looked."""
+    anew: bool = False
+    """It stands in the configuration and has submitted nothing: a live job of ours that bears its name is what a chain of
+    that name left that was forgotten, and two jobs of one run must not meet."""
 
 
 def assign(jobs: Iterable[Job], chains: Sequence[Known], instance: str) -> dict[str, tuple[Job, ...]]:
@@ -50,11 +53,12 @@ def assign(jobs: Iterable[Job], chains: Sequence[Known], instance: str) -> dict[
     for known in chains:
         if known.array_id is not None:
             by_array[known.array_id].append(known)
+    anew = {known.chain: known for known in chains if known.anew}
     found: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         if job.het_job_id is not None and job.het_job_id != job.job_id:
             continue  # a het job is one job: its leader stands for it
-        owner = _owner(job, chains, by_token, by_id, by_array, instance)
+        owner = _owner(job, chains, by_token, by_id, by_array, instance) or _left_by_a_namesake(job, anew, instance)
         if owner is not None:
             found[owner].append(job)
     return {chain: tuple(sorted(js, key=order)) for chain, js in found.items()}
@@ -108,6 +112,14 @@ def _owner(
     if tag is not None and tag.instance != instance:
         return None  # another state directory looks after it
     return _by_rule(job, chains)
+
+
+def _left_by_a_namesake(job: Job, anew: Mapping[str, Known], instance: str) -> str | None:
+    tag = find(job.comment)
+    if tag is None or tag.instance != instance or job.state.terminal:
+        return None
+    known = anew.get(tag.chain)
+    return known.chain if known is not None and known.user == job.user else None
 
 
 def _same_task(job: Job, known: Known) -> bool:
