@@ -17,7 +17,7 @@ from chainwatch.evidence.counting import counting
 )
 def test_a_count_that_rises_is_work(lines: list[str]) -> None:
     text = "".join(f"{line}\n" for line in lines).encode()
-    assert counting(text, 0, len(text)) == [text.index(line.encode()) for line in lines]
+    assert counting(text) == [text.index(line.encode()) for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_a_count_that_rises_is_work(lines: list[str]) -> None:
 )
 def test_what_waits_or_lists_is_none(lines: list[str]) -> None:
     text = "".join(f"{line}\n" for line in lines).encode()
-    assert counting(text, 0, len(text)) == []
+    assert counting(text) == []

@@ -351,3 +351,8 @@ def test_what_a_program_says_that_it_got_over_is_a_cause_only_for_want_of_one(
 )
 def test_a_text_that_is_shown_is_no_cause(tmp_path: Path, line: str) -> None:
     assert read(log(tmp_path, line + "\n")).findings == ()
+
+
+def test_what_went_well_below_a_failure_is_counted(tmp_path: Path) -> None:
+    text = f"trial 2: {ECC}\nfailed, job done\ntrial 3: ok\nwrote trial-3.json\n"
+    assert only(read(log(tmp_path, text)), Cause.HARDWARE_GPU).well == 2

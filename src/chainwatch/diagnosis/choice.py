@@ -64,6 +64,18 @@ def choose(findings: Sequence[Finding]) -> Choice:
         if later is not None:
             causes.remove(finding)
             aside.append(SetAside(finding, f"it went on after it, until `{_short(later)}`"))
+    for finding in [f for f in causes if f.well]:
+        later = next(
+            (
+                f
+                for f in causes
+                if not f.well and _could_trigger(f) and f.cause is not finding.cause and before(finding, f)
+            ),
+            None,
+        )
+        if later is not None:
+            causes.remove(finding)
+            aside.append(SetAside(finding, f"something went well after it, until `{_short(later)}`"))
     reactive = [f for f in causes if f.cause in _REACTIVE and f.specificity < _REACTIVE_BELOW]
     for finding in reactive:
         trigger = next((f for f in causes if _could_trigger(f) and before(f, finding)), None)

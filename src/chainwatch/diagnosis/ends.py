@@ -185,7 +185,8 @@ def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> 
         hung = root.cause is Cause.HANG and end.cause in _SLURM_CAUSES and root.specificity >= 40
         telling = end.cause is Cause.TIME_LIMIT and root.specificity >= _FAILS_A_CLEAN_EXIT
         died = telling and _is_the_last_word(root, evidence)
-        if (root.specificity >= limit or hung or died) and not root.effect and _before_notice(root, evidence):
+        overrules = (root.specificity >= limit and not root.well) or hung or died
+        if overrules and not root.effect and _before_notice(root, evidence):
             ruled = RuledOut(
                 end.cause, f"{end.words}, but the program had failed before: only its remains were stopped"
             )
@@ -366,7 +367,7 @@ def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
     if not any(line.offset == root.where.offset for line in tail):
         return False
     after = [line for line in tail if (line.offset or 0) > (root.where.offset or 0) and line.text.strip()]
-    if sum(_GOES_ON.search(line.text) is not None or _WELL.search(line.text) is not None for line in after) > 1:
+    if root.well or sum(_GOES_ON.search(line.text) is not None for line in after) > 1:
         return False
     return sum((line.source, line.offset) not in places for line in after) <= _LAST_WORDS
 
@@ -376,13 +377,11 @@ _NO_TEARDOWN = 60
 _ONLY_AT_START = frozenset({"config/argparse", "config/hydra-omegaconf", "environment/script-file-missing"})
 _STAGE_FAILS = frozenset({Cause.OOM_GPU, Cause.NUMERIC, Cause.USER_CODE, Cause.USER_CONFIG, Cause.CHECKPOINT_CORRUPT})
 _LAST_WORDS = 5
-_GOES_ON = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?)\b\W{0,3}\d+.*\b(?:loss|acc\w*|lr)\b")
-"""Training goes on, in words that no progress profile reads."""
-_WELL = re.compile(
-    r"(?i)\b(?:saved|written|wrote|succeeded|successful(?:ly)?|finished|completed|all .{0,30}\bok)\b"
-    r"(?!.*(?:fail|error|crash|core|log\b))"
+_GOES_ON = re.compile(
+    r"(?i)\b(?:epoch|step|iter(?:ation)?)\b\W{0,3}\d+.*\b(?:loss|acc\w*|lr)\b"
+    r"|^[\[\d][\d:,. TZ/-]{14,}\]?(?: - \S+)? - INFO - "
 )
-"""Something was done well, which a program does not say when it has just died."""
+"""Training goes on, in words that no progress profile reads, or the program has its usual word."""
 
 
 def _against(end: SlurmEnd, choice: Choice) -> tuple[RuledOut, ...]:

@@ -28,13 +28,13 @@ class _Shape:
     last: tuple[int, ...] = ()
 
 
-def counting(text: bytes, low: int, high: int, enough: int = 3) -> list[int]:
-    """Positions of the lines in `low` to `high` that go on counting: at least `enough` of one shape.
+def counting(text: bytes, enough: int = 3) -> list[int]:
+    """Positions of the lines that go on counting: at least `enough` of one shape.
 
     Each has a count that is larger than in the line before, and a measure: a fraction, or a count of a total.
     """
     shapes: dict[bytes, _Shape] = {}
-    for begin, line in _lines(text, low, high):
+    for begin, line in _lines(text):
         if not 4 <= len(line) <= _LONGEST or not _MEASURE.search(line) or _NO_WORK.search(line):
             continue
         counts = tuple(int(found[1]) for found in _COUNT.finditer(line))
@@ -55,8 +55,8 @@ def _shape(line: bytes) -> bytes:
     return re.sub(rb"[-+]?\d[\d.,]*(?:e[+-]?\d+)?|\bnan\b|\s+", b"", line.lower())
 
 
-def _lines(text: bytes, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-    at = low
-    for line in text[low:high].replace(b"\r", b"\n").split(b"\n"):
+def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    for line in text.replace(b"\r", b"\n").split(b"\n"):
         yield at, line
         at += len(line) + 1

@@ -18,7 +18,7 @@ from chainwatch.evidence.counting import counting
 from chainwatch.evidence.logs_attempt import attempt_start
 from chainwatch.evidence.logs_file import LogReader, Unreadable, Window, has_control
 from chainwatch.evidence.logs_text import CleanLine, aware, clean, stamp
-from chainwatch.evidence.logs_tone import is_handled, is_shown, is_warning
+from chainwatch.evidence.logs_tone import is_handled, is_shown, is_warning, is_well
 from chainwatch.evidence.logs_traceback import as_exception, is_head, traceback_end, traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
 from chainwatch.model.plain_file import may_exist
@@ -259,11 +259,13 @@ class _Scan:
         for finding, begin, end in fresh:
             after = {(m.epoch, m.step) for m in marks[bisect_left(places, end) :][: 8 * _ENOUGH_STEPS]}
             before = began or bisect_left(places, begin) > 0
-            survived = len(after)
+            survived, well = len(after), 0
             if not survived and not finding.effect and finding.specificity >= _WORTH_COUNTING:
-                survived = len(counting(text, end + 1, min(len(text), end + _COUNTING)))
+                below = text[end + 1 : end + _COUNTING]
+                survived = len(counting(below))
+                well = sum(is_well(line) for line in below.replace(b"\r", b"\n").split(b"\n"))
             self.found.findings.setdefault(finding.signature, []).append(
-                replace(finding, survived=min(_ENOUGH_STEPS, survived), startup=not before)
+                replace(finding, survived=min(_ENOUGH_STEPS, survived), well=well, startup=not before)
             )
 
     def _raised(self, text: bytes, begin: int, start: int, cleaned: CleanLine, hits: Sequence[Hit]) -> int:

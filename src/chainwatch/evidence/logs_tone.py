@@ -16,6 +16,7 @@ _HANDLED = re.compile(
     rb"(?i)\b(?:skipping|skipped|ignoring|continuing|retrying|rebuilding|recovering|proceeding)\b(?! (?:failed|is not))"
     rb"|\bignored\b\W*$|[,;(] ?(?:was |is )?(?:ignored|recovered|excluded|restarted)\b"
     rb"|\b(?:will (?:be )?(?:retr(?:y|ied)|skip(?:ped)?)|retry in|fall(?:ing|s)? back (?:to|on)|out of service)\b"
+    rb"|\bbuilding from source\b|\boptional\b|\(second (?:try|attempt)"
     rb"|\btrying (?:the |an?)?(?:next|one|previous|other|again)\b"
     rb"|, using (?:an? |the )?(?:default|blank|empty|old|previous|cached|last|other)\b"
 )
@@ -23,10 +24,16 @@ _NOT_HANDLED = re.compile(
     rb"(?i)giv(?:e|es|ing) up|no more (?:tries|retries)|too many|exceed"
     rb"|\b(?:not|without|stop(?:ped)?|instead of) (?:retry|skipp|continu)"
 )
+_WELL = re.compile(
+    rb"(?i)^(?!.*(?:fail|error|crash|core|abort|kill|log\b|\bjob\b|traceback|exit))"
+    rb".*\b(?:saved|written|wrote|succeeded|successful(?:ly)?|finished|completed|done|ok)\b"
+)
 _SHOWN = re.compile(
-    rb"^\W{0,4}(?i:prompt|question|answer|completion|sample(?: text| \d+)?|generated(?: text| \d+)?|hypothesis"
-    rb"|reference|instruction|caption|passage|assistant|human|arg(?:ument)?s|class(?:es| names)|labels|categories"
+    rb"^\W{0,4}(?i:prompt|question|answer|completion|sample(?: text| \d+)?|generated(?: text| \d+)?|hyp(?:othesis)?|decoded"
+    rb"|prediction|transcript|reference|instruction|caption|passage|assistant|human|arg(?:ument)?s|class(?:es| names)|labels"
+    rb"|categories"
     rb"|vocab(?:ulary)?)(?: ?\d+)?\s*[:=] ?\S"
+    rb"|\b(?i:prompt|completion|question|answer|instruction|generated_text)[\"']?: ?[\"']"
     rb"|^[-+] {3,}\S|^@@ -\d"
     rb"|^(?:PASSED|XFAIL|XPASS|SKIPPED)\b|^\S+::\w+.* (?:PASSED|XFAIL|XPASS|SKIPPED)\b"
 )
@@ -42,6 +49,11 @@ def is_warning(text: bytes) -> bool:
 def is_handled(text: bytes, following: bytes = b"") -> bool:
     """The program says, in the line or right below it, that it goes on. Both are without prefixes."""
     return _says_handled(text) or (not following[:1].isspace() and _says_handled(following))
+
+
+def is_well(text: bytes) -> bool:
+    """Something was done well, which a program does not say when it has just died."""
+    return len(text) < 1000 and _WELL.match(text) is not None
 
 
 def is_shown(text: bytes) -> bool:

@@ -106,6 +106,8 @@ class Finding:
     survived: int = 0
     """How many different newer training steps the same file tells below this line (counted up to 12): a program that
     goes on training did not end of it."""
+    well: int = 0
+    """So many lines soon below it say that something went well."""
     survivable: bool = False
     """Scripts and programs often go on after such a line."""
     startup: bool = False
