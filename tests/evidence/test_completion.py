@@ -28,14 +28,23 @@ def test_final_step(tmp_path: Path, step: int | None, proof: Proof) -> None:
     assert measured({"step": 5000}, tmp_path, step=step).proof is proof
 
 
-def test_a_mark_in_the_log_is_quoted_with_its_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["TRAINING DONE", "^TRAINING DONE$", "^TRAINING", "DONE$", "(?i)^training done$"])
+def test_a_mark_in_the_log_is_quoted_with_its_line(tmp_path: Path, mark: str, ends: str) -> None:
+    """The kind: a pattern that is searched in each line, and whose ^ and $ mean the whole text."""
     log = tmp_path / "log"
-    log.write_text("step 1\nTRAINING DONE\nbye\n")
-    done = measured({"mark": "^TRAINING DONE$"}, tmp_path, log)
-    assert done.proof is Proof.NO, "a mark is searched in each line, and ^ means the head of the text"
-    done = measured({"mark": "TRAINING DONE"}, tmp_path, log)
+    log.write_bytes(ends.join(["step 1", "TRAINING DONE", "bye", ""]).encode())
+    done = measured({"mark": mark}, tmp_path, log)
     assert done.proof is Proof.YES
     assert [(line.line, line.text) for line in done.proving] == [(2, "TRAINING DONE")]
+
+
+def test_anchors_of_a_mark_hold_for_a_line_and_for_what_a_progress_bar_wrote_over(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("not TRAINING DONE\nTRAINING DONE soon\n")
+    assert measured({"mark": "^TRAINING DONE$"}, tmp_path, log).proof is Proof.NO
+    log.write_text("50%\rTRAINING DONE\rbye\n")
+    assert measured({"mark": "^TRAINING DONE$"}, tmp_path, log).proof is Proof.YES
 
 
 def test_n_tasks_leave_n_marks_over_all_logs(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def _mark(mark: Mark, logs: Sequence[LogFile]) -> RuleFact:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
-    pattern = re2.compile(mark.pattern.encode(), options)
+    pattern = re2.compile(b"(?m)" + mark.pattern.encode(), options)  # it is searched in each line: ^ and $ are a line's
     found: list[Line] = []
     total = 0
     problems: list[str] = [] if logs else ["no log file is known"]
@@ -91,7 +91,8 @@ def _matching_lines(path: str, start: int, pattern: Any, enough: int) -> tuple[l
             text = window.text[window.own :]
             base = window.base + window.own
             counted, position = 0, 0
-            while count < enough and (hit := pattern.search(text, position)) is not None:
+            searched = text.replace(b"\r", b"\n")  # what a progress bar wrote over, too, is a line
+            while count < enough and (hit := pattern.search(searched, position)) is not None:
                 begin = text.rfind(b"\n", 0, hit.start()) + 1
                 end = text.find(b"\n", hit.end())
                 end = len(text) if end < 0 else end
