@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from chainwatch.actions.beforehand import missing_log_directories, parallel, submitted_with, without_logs
+from chainwatch.actions.beforehand import (
+    missing_log_directories,
+    parallel,
+    prints_the_mark,
+    submitted_with,
+    without_logs,
+)
 from chainwatch.config.models import Chain
 
 THERE = {"/home", "/home/ada", "/home/ada/logs", "/home/ada/run.sh", "/home/ada/sub"}
@@ -55,3 +61,28 @@ def test_the_command_line_counts_before_the_script_and_a_broken_one_is_left_to_s
     assert submitted_with(broken, text, "array") == "0-3"
     assert parallel("0-3%1") == parallel("7") == parallel(None) == ""
     assert parallel("0-3")
+
+
+@pytest.mark.parametrize(
+    ("script", "warned"),
+    [
+        ("srun train\necho training finished", True),
+        ("srun train; echo 'training finished'", True),
+        ('srun train\nprintf "%s\\n" "training finished"', True),
+        ("srun train\necho -e training finished > /dev/null", True),
+        ("srun train && echo training finished", False),
+        ("srun train || exit 1; echo training finished", False),
+        ("if srun train; then echo training finished; fi", False),
+        ("if srun train\nthen\n  echo training finished\nfi", False),
+        ("set -euo pipefail\nsrun train\necho training finished", False),
+        ("set -o errexit\nsrun train\necho training finished", False),
+        ("srun train\necho bye", False),
+        ("srun train --until 'training finished'", False),
+    ],
+)
+def test_a_script_that_prints_the_mark_whatever_its_program_returned_is_told_of(script: str, warned: bool) -> None:
+    chain = Chain.model_validate({"batch": "/home/ada/run.sh", "done": {"mark": "training finished$"}})
+    said = prints_the_mark(chain, f"#!/bin/bash\n{script}\n")
+    assert bool(said) is warned, said
+    assert not prints_the_mark(Chain.model_validate({"batch": "/x"}), f"#!/bin/bash\n{script}\n")
+    assert not prints_the_mark(chain, f"#!/bin/bash -le\n{script}\n")

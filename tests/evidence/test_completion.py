@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from chainwatch.config.models import Done
 from chainwatch.diagnosis import judge_completion
 from chainwatch.evidence import LogFile, measure_completion
+from chainwatch.model.job import AttemptId, Job, JobState, Source
 from chainwatch.model.verdict import Completion, Proof, RuleFact
 
 
@@ -120,3 +122,57 @@ def test_all_and_any_in_three_values(proofs: tuple[Proof, ...]) -> None:
 
 def test_without_rules_nothing_is_configured_and_nothing_is_known() -> None:
     assert judge_completion(()) == Completion(Proof.UNKNOWN)
+
+
+START = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
+OLD, NEW = "2026-03-13 08:00:00 step 7", "2026-03-14 12:01:00 step 8"
+
+
+def local(when: datetime) -> str:
+    """As Slurm writes it into a log."""
+    return f"{when.astimezone():%Y-%m-%dT%H:%M:%S}"
+
+
+def ended_with(tmp_path: Path, *lines: str, preempted: bool = False) -> Completion:
+    """An attempt of ten minutes left this log, and `training finished` is its mark."""
+    log = tmp_path / "log"
+    log.write_text("".join(f"{line}\n" for line in lines))
+    end = START + timedelta(minutes=10)
+    job = Job(
+        AttemptId("c", 255, START), "255", JobState.FAILED, Source.ACCOUNTING,
+        start=START, end=end, preempted_at=end if preempted else None,
+    )  # fmt: skip
+    rules = Done.model_validate({"mark": "training finished"})
+    return judge_completion(measure_completion(rules, directory=str(tmp_path), logs=[LogFile(str(log))], job=job))
+
+
+def test_a_mark_that_an_earlier_run_left_in_the_same_log_proves_nothing_of_this_one(tmp_path: Path) -> None:
+    theirs = "2026-03-13 09:00:00 training finished"
+    assert ended_with(tmp_path, OLD, theirs, NEW).proof is Proof.NO
+    assert ended_with(tmp_path, OLD, theirs, NEW, "training finished").proof is Proof.YES
+
+
+LAST = START + timedelta(minutes=9)
+
+
+@pytest.mark.parametrize(
+    ("notice", "preempted", "proof"),
+    [
+        ("*** JOB 255 ON n1 CANCELLED AT {last} DUE TO PREEMPTION ***", False, Proof.NO),
+        ("*** JOB 255 ON n1 CANCELLED AT {last} ***", False, Proof.NO),
+        ("*** STEP 255.0 ON n1 CANCELLED AT {last} DUE TO TIME LIMIT ***", False, Proof.NO),
+        ("*** STEP 255.0 ON n1 CANCELLED AT {last} ***", True, Proof.NO),
+        ("*** STEP 255.1 ON n1 CANCELLED AT {last} ***", False, Proof.YES),  # the script ended its monitor
+        ("*** JOB 25 ON n1 CANCELLED AT {last} DUE TO PREEMPTION ***", False, Proof.YES),
+        ("*** JOB 255 ON n1 CANCELLED AT {before} DUE TO JOB REQUEUE ***", False, Proof.YES),  # the same id, earlier
+    ],
+)
+def test_a_mark_behind_the_notice_that_slurm_ends_the_job_is_the_scripts_and_no_proof(
+    tmp_path: Path, notice: str, preempted: bool, proof: Proof
+) -> None:
+    """The kind: `srun train; echo training finished`, preempted, was called done."""
+    said = "slurmstepd-n1: error: " + notice.format(last=local(LAST), before=local(START - timedelta(seconds=20)))
+    done = ended_with(tmp_path, NEW, said, "Terminated", "training finished", preempted=preempted)
+    assert done.proof is proof
+    assert ("Slurm's notice" in " ".join(done.contradicting)) is (proof is Proof.NO)
+    assert ended_with(tmp_path, NEW, "training finished", said, preempted=preempted).proof is Proof.YES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 
 from chainwatch.actions import options
@@ -64,3 +65,29 @@ def without_logs(missing: Sequence[str]) -> str:
         f"{these}, where the job's output goes, {verb} not there: older Slurm (22.05) ends such a job without a word, newer "
         f"ones make it: {make_directories(missing)}"
     )
+
+
+def prints_the_mark(settings: Chain, script_text: str) -> str:
+    """What it means that the script itself prints the mark of completion, for people; empty where it does not.
+
+    Only what stands by itself at the beginning of a line, or behind a `;`: what is guarded (`&&`, `if`) is the script's own
+    judgement, and `set -e` guards all of it.
+    """
+    if settings.done.mark is None or _ENDS_AT_ERRORS.search(script_text):
+        return ""
+    import re2  # here, since most commands meet no pattern
+
+    mark = re2.compile(f"(?m){settings.done.mark.pattern}")
+    for number, line in enumerate(script_text.splitlines(), 1):
+        for said in _SAYS.findall(line):
+            if mark.search(said.strip().strip("\"'")):
+                return (
+                    f"line {number} of {settings.batch} prints the mark /{settings.done.mark.pattern}/ itself, whatever the "
+                    "program before it returned, so that a run that died would count as done: write `srun … && echo …`, or "
+                    "`set -e` at its head"
+                )
+    return ""
+
+
+_SAYS = re.compile(r"^(?:(?:(?!&&|\|\||\bif\b|\bthen\b).)*;\s*)?(?:echo(?:\s+-[neE]+)?|printf)\s+([^;&|>]*)")
+_ENDS_AT_ERRORS = re.compile(r"(?m)^(?:#!.*\s-\w*e\w*\s*$|\s*set\s+(?:-\w+\s+)*-(?:\w*e\w*|o\s+errexit))")

@@ -77,18 +77,20 @@ def submit_first(store: Store, state: Path, record: ChainRecord, backends: Mappi
     now = house.clock.now()
     settings = house.settings(record)
     place = Place(record.name, settings, acting.directory(record, settings))
-    _warn_of_logs(settings, place.directory)
+    _warn_of_script(settings, place.directory)
     return acting.decide_and_act(record, settings, place, of(house, record, now), (), now)
 
 
-def _warn_of_logs(settings: Chain, directory: str) -> None:
-    """One line on stderr where the job's output will have no place."""
+def _warn_of_script(settings: Chain, directory: str) -> None:
+    """A line on stderr where the job's output will have no place, and one where its proof of completion proves nothing."""
     try:
         text = text_of(settings.batch)
     except OSError:
         return  # what is wrong with the script is said when it is submitted
     if missing := beforehand.missing_log_directories(settings, text, directory):
         typer.echo(f"chainwatch: {beforehand.without_logs(missing)}", err=True)
+    if said := beforehand.prints_the_mark(settings, text):
+        typer.echo(f"chainwatch: {said}", err=True)
 
 
 def captured_umask() -> int:

@@ -10,11 +10,14 @@ import json
 import os
 import stat
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import re2
 
 from chainwatch.evidence.logs_file import LogReader, Unreadable
+from chainwatch.evidence.marks import begin_of, marks_in
+from chainwatch.model.job import Job
 from chainwatch.model.plain_file import read_plain
 from chainwatch.model.verdict import Line, Proof, RuleFact
 
@@ -22,24 +25,24 @@ if TYPE_CHECKING:
     from chainwatch.config.models import Done, Mark, MarkerFile
     from chainwatch.evidence.logs import LogFile
 
-_PIECE = 1 << 20
+_START_SLACK = timedelta(seconds=2)
 _LARGEST_MARKER = 16 << 20
 _GONE = (FileNotFoundError, NotADirectoryError)
 
 
 def measure_completion(
-    done: Done, *, directory: str, logs: Sequence[LogFile] = (), step: int | None = None
+    done: Done, *, directory: str, logs: Sequence[LogFile] = (), step: int | None = None, job: Job | None = None
 ) -> tuple[RuleFact, ...]:
     """One fact per configured rule, in the order of the configuration.
 
-    `step` is the newest training step that anything tells. `logs` are read from their `start`: for one mark that is the
-    part of the attempt that ended; where N tasks leave N marks, the caller gives the logs of all attempts.
+    `step` is the newest training step that anything tells. Of one mark the part of the logs counts that `job`, the attempt
+    that ended, has written; where N tasks leave N marks, all of it.
     """
     facts: list[RuleFact] = []
     if done.step is not None:
         facts.append(_final_step(done.step, step))
     if done.mark is not None:
-        facts.append(_mark(done.mark, logs))
+        facts.append(_mark(done.mark, logs, job if done.mark.count == 1 else None))
     if done.file is not None:
         facts.append(_marker_file(done.file, directory))
     facts += [_output(pattern, directory) for pattern in done.outputs]
@@ -53,7 +56,7 @@ def _final_step(wanted: int, step: int | None) -> RuleFact:
     return RuleFact(rule, Proof.YES if step >= wanted else Proof.NO, f"step {step} was reached")
 
 
-def _mark(mark: Mark, logs: Sequence[LogFile]) -> RuleFact:
+def _mark(mark: Mark, logs: Sequence[LogFile], job: Job | None) -> RuleFact:
     plural = "s" if mark.count > 1 else ""
     rule = f"{mark.count} line{plural} like /{mark.pattern}/ in the log"
     options = re2.Options()
@@ -61,54 +64,32 @@ def _mark(mark: Mark, logs: Sequence[LogFile]) -> RuleFact:
     options.log_errors = False
     pattern = re2.compile(b"(?m)" + mark.pattern.encode(), options)  # it is searched in each line: ^ and $ are a line's
     found: list[Line] = []
-    total = 0
+    total = behind = 0
     problems: list[str] = [] if logs else ["no log file is known"]
     for file in logs:
         try:
-            lines, count = _matching_lines(file.path, file.start, pattern, mark.count)
+            with LogReader(file.path) as log:
+                seen = marks_in(log, file.start, pattern, mark.count, job)
+                if seen.lines and job is not None and job.start is not None:
+                    begin = begin_of(log, file.start, job.start - _START_SLACK)
+                    if (seen.lines[0].offset or 0) < begin:  # an earlier attempt's, or another run's
+                        seen = marks_in(log, begin, pattern, mark.count, job)
         except Unreadable as error:
             problems.append(str(error))
             continue
-        found += lines
-        total += count
+        found += seen.lines
+        total += seen.count
+        behind += seen.behind
     shown = f"{total} such line{'' if total == 1 else 's'}"
     if total >= mark.count:
         return RuleFact(rule, Proof.YES, shown, tuple(found[-3:]))
     if problems:
         return RuleFact(rule, Proof.UNKNOWN, f"{shown}, but not all could be read ({'; '.join(problems)})")
+    if behind:
+        return RuleFact(
+            rule, Proof.NO, "only behind Slurm's notice that it ends the job, where a script prints it as well"
+        )
     return RuleFact(rule, Proof.NO, shown if total else "no such line")
-
-
-def _matching_lines(path: str, start: int, pattern: Any, enough: int) -> tuple[list[Line], int]:
-    """The last few matching lines, and how many there are (counting stops at `enough`)."""
-    lines: list[Line] = []
-    count = 0
-    with LogReader(path) as log:
-        at = start if start <= log.size else 0
-        number: int | None = 1 if at == 0 else None
-        while at < log.size and count < enough:
-            window = log.window(at, min(log.size, at + _PIECE), 0)
-            text = window.text[window.own :]
-            base = window.base + window.own
-            counted, position = 0, 0
-            searched = text.replace(b"\r", b"\n")  # what a progress bar wrote over, too, is a line
-            while count < enough and (hit := pattern.search(searched, position)) is not None:
-                begin = text.rfind(b"\n", 0, hit.start()) + 1
-                end = text.find(b"\n", hit.end())
-                end = len(text) if end < 0 else end
-                count += 1
-                if number is not None:
-                    number += text.count(b"\n", counted, begin)
-                    counted = begin
-                shown = text[begin:end].rpartition(b"\r")[2] or text[begin:end].rstrip(b"\r")
-                lines = [*lines[-2:], Line(path, number, shown[:4096].decode("utf-8", "replace"), base + begin)]
-                position = end + 1
-                if position > len(text):
-                    break
-            if number is not None:
-                number += text.count(b"\n", counted)
-            at += _PIECE
-    return lines, count
 
 
 def _marker_file(marker: MarkerFile, directory: str) -> RuleFact:

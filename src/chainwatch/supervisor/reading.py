@@ -109,7 +109,7 @@ def left_behind(place: Place, job: Job) -> LeftBehind:
     logs = read_logs(files, matcher=_matcher(place), since=since, nodes=job.nodes, progress=reader)
     progress = Progress(step=logs.step, target=settings.done.step or logs.total, source="log", loss=logs.loss)
     script = _script(str(settings.batch))
-    facts = measure_completion(settings.done, directory=place.directory, logs=files, step=logs.step)
+    facts = measure_completion(settings.done, directory=place.directory, logs=files, step=logs.step, job=job)
     return LeftBehind(
         logs=logs,
         progress=progress,

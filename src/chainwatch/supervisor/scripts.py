@@ -58,8 +58,11 @@ def warnings(config: Config) -> list[str]:
         text, why = reading(chain.batch)
         if why:
             found.append(f"{name}: the batch script {chain.batch} {why}")
-        elif missing := beforehand.missing_log_directories(chain, text, str(chain.directory)):
+            continue
+        if missing := beforehand.missing_log_directories(chain, text, str(chain.directory)):
             found.append(f"{name}: {beforehand.without_logs(missing)}")
+        if said := beforehand.prints_the_mark(chain, text):
+            found.append(f"{name}: {said}")
     return found
 
 
