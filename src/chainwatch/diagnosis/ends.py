@@ -334,8 +334,11 @@ def _a_stage(text: Finding, evidence: Evidence) -> bool:
 def _line_for(cause: Cause, evidence: Evidence) -> Finding | None:
     """The line that shows what Slurm states: of that cause if there is one, else the first notice of a signal."""
     own = [f for f in evidence.logs.findings if f.cause is cause and not went_on(f)]
+    strong = [f for f in own if not f.effect]
+    if not strong and cause in _SLURM_CAUSES and (notice := _signal_line(evidence)) is not None:
+        return notice
     if own:
-        strong = [f for f in own if not f.effect] or own
+        strong = strong or own
         top = max(f.specificity for f in strong)
         return first_of(f for f in strong if f.specificity >= top - 8)
     return _signal_line(evidence) if cause in _SLURM_CAUSES else None
