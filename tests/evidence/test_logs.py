@@ -65,6 +65,26 @@ def test_prefixes_of_ranks_and_nodes_are_read_and_stripped(
     assert [(f.signature, f.rank, f.node) for f in found] == [("code/value-error", rank, node)]
 
 
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2024-05-05T12:13:17.123456Z ",
+        "2024-05-05T12:13:17.123456789+02:00 stderr F ",
+        "[2024-05-05 12:13:17] ",
+        "2024-05-05 12:13:17,100 ",
+        "12:13:17 ",
+        "May  5 12:13:17 n3 ",
+        "May  5 12:13:17 n3 train.sh[812]: ",
+    ],
+)
+def test_a_time_before_every_line_hides_neither_tracebacks_nor_errors(tmp_path: Path, time: str) -> None:
+    lines = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "    g()", "KeyError: 'x'"]
+    logs = read(log(tmp_path, "".join(f"{time}{line}\n" for line in lines)))
+    assert [f.where.text for f in logs.findings if f.cause is Cause.USER_CODE] == [f"{time}KeyError: 'x'"]
+    unnamed = read(log(tmp_path, f"{time}sudo: a password is required\n"))
+    assert [f.cause for f in unnamed.findings] == [Cause.ENVIRONMENT]
+
+
 def test_a_word_before_a_colon_is_no_node_unless_the_job_has_it(tmp_path: Path) -> None:
     assert read(log(tmp_path, f"Trainer: {OOM}\n"), nodes=("n01",)).findings[0].node is None
 

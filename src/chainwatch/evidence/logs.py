@@ -17,7 +17,7 @@ from itertools import chain
 from chainwatch.evidence.counting import counting
 from chainwatch.evidence.logs_attempt import attempt_start
 from chainwatch.evidence.logs_file import LogReader, Unreadable, Window, has_control
-from chainwatch.evidence.logs_text import CleanLine, aware, clean, stamp
+from chainwatch.evidence.logs_text import CleanLine, aware, clean, stamp, unstamped
 from chainwatch.evidence.logs_tone import is_handled, is_shown, is_warning, is_well
 from chainwatch.evidence.logs_traceback import as_exception, is_head, traceback_end, traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
@@ -223,6 +223,8 @@ class _Scan:
             if is_shown(cleaned.text) or _is_source_code(cleaned.text, above):
                 continue
             hits = self.matcher.match(cleaned.text if not last_word else as_exception(cleaned.text), above)
+            if not hits and not last_word:
+                hits = self.matcher.match(unstamped(cleaned.text), above)
             if not hits:
                 continue
             if is_head(cleaned.text) and (span := traceback_end(text, end, cleaned.key, self.nodes)):

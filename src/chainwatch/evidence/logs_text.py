@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9]|[@-Z\\^_=>])")
 _RANK = re.compile(
     rb"\s?(?:"
-    rb"\[(?:rank|Rank|default|worker|trainer|proc)[ :]?(?P<rank>\d{1,6})\]:? ?"  # torch, elastic --tee
+    rb"\[(?:rank|Rank|default|worker|trainer|proc)[ :]{0,2}(?P<rank>\d{1,6})\]:? ?"  # torch, elastic --tee
     rb"|\[\d+,(?P<mpi>\d{1,6})\]<(?:stdout|stderr|stddiag)>: ?"  # mpirun --tag-output
     rb"|\[[A-Za-z][\w.-]{0,62}:\d{1,3}\]: ?"  # node and local rank
     rb"|(?P<task>\d{1,6}): "  # srun --label
@@ -27,6 +27,18 @@ _COLLECTED = re.compile(
     rb"(?=Traceback \(most recent|  File \"|    \S|(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?:: |$)))"
 )
 """A launcher that logs what its children print, with a time and a level of its own."""
+_STAMPED = re.compile(
+    rb"(?:\[?\d{4}-\d\d-\d\d[ T_]\d\d:\d\d:\d\d[\d.,]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?(?: std(?:out|err) [FP])?"
+    rb"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\]?"
+    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [A-Za-z][\w.-]{0,62})?(?: [\w./-]{1,40}\[\d+\]:)?)[:|]? ?\|? "
+)
+_UNSTAMPED = re.compile(
+    rb"Traceback \(most recent|  File \"|    \S|  what\(\)|(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?::|$)"
+    rb"|(?:ERROR|Error|error(?!: (?:\*|Detected))|FATAL|Fatal|fatal)\b"
+    rb"|(?:terminate|Segmentation|Aborted|Killed|Bus error|Floating point)\b"
+    rb"|(?:srun|slurmstepd|torch|usage|[\w./-]+\.py): |\w+(?:\.\w+)+(?::|$)"
+)
+"""`ts`, syslog or an engine of containers puts the time before all that a program prints, also before its tracebacks."""
 _NODE = re.compile(rb"([A-Za-z0-9][\w.-]{0,62}): ")
 _STAMPS = (
     re.compile(rb"(\d{4})-(\d\d)-(\d\d)[ T_](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6})\d*)?(Z|[+-]\d\d:?\d\d)?"),
@@ -61,7 +73,7 @@ def clean(line: bytes, nodes: Collection[str] = ()) -> CleanLine:
     rank: int | None = None
     node: str | None = None
     collected = _COLLECTED.match(line)
-    begin = start = collected.end() if collected else 0
+    begin = start = collected.end() if collected else _stamped(line, nodes)
     for _ in range(_PREFIXES):
         found = _RANK.match(line, start)
         if found:
@@ -75,6 +87,24 @@ def clean(line: bytes, nodes: Collection[str] = ()) -> CleanLine:
             continue
         break
     return CleanLine(line[start:], line[begin:start], rank, node) if start else CleanLine(line)
+
+
+def _stamped(line: bytes, nodes: Collection[str]) -> int:
+    """The end of the time that somebody else put before what a program printed; 0 where the program wrote it itself."""
+    found = _STAMPED.match(line)
+    if found is None:
+        return 0
+    end = found.end()
+    if _UNSTAMPED.match(line, end) or _RANK.match(line, end):
+        return end
+    host = _NODE.match(line, end) if nodes else None
+    return end if host is not None and host[1].decode() in nodes else 0
+
+
+def unstamped(line: bytes) -> bytes:
+    """What follows the time at the head of a line; empty where there is none."""
+    found = _STAMPED.match(line)
+    return b"" if found is None else line[found.end() :]
 
 
 def stamp(line: bytes, year: int | None = None) -> tuple[datetime, bool] | None:
