@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=4, help="how many nodes (up; default 4)")
     parser.add_argument("--preempt", choices=("cancel", "requeue"), default="cancel", help="PreemptMode (up)")
     parser.add_argument("--suite", choices=tuple(SUITES), help="run another Debian suite's Slurm, as root (up)")
-    chosen = parser.parse_args(argv)
+    chosen = parser.parse_intermixed_args(argv)  # options before or after the directory
     try:
         if chosen.action == "up":
             system = str(tree(SUITES[chosen.suite])) if chosen.suite else ""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from chainwatch.cli import adopt
 from chainwatch.cli.__main__ import main
+from chainwatch.config import load
 from chainwatch.store import open_store
 from chainwatch.store.records import ChainRecord
+from chainwatch.supervisor.configured import first_record
 from tests.simulation.lab import Lab, batch
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 class Desk:
@@ -112,3 +117,60 @@ def test_what_was_adopted_is_shown_with_its_job_before_any_daemon_has_looked(
         "m.2": (f"{many}_2", "adopted"),
         "m.3": (f"{many}_3", "adopted"),
     }
+
+
+def configured(desk: Desk, tmp_path: Path, more: str = "") -> Path:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\nsrun work\n")
+    path = tmp_path / "chains.yaml"
+    path.write_text(
+        f"state: {desk.state}\nchains:\n  run7:\n    batch: {script}\n    resubmitter: {{by: script, grace: 2m}}\n{more}"
+    )
+    return path
+
+
+def test_a_job_becomes_the_first_of_a_chain_that_a_configuration_describes(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kind: `init JOBID` described a running job, and the only way on was a second job beside it."""
+    desk.lab.script(batch(None))
+    job_id = desk.lab.submit("--job-name=run7")
+    config = configured(desk, tmp_path)
+    assert desk.adopt(job_id, "-c", str(config)) == 0
+    assert "is the first of the chain run7 now, in mode act" in capsys.readouterr().out
+    chain = desk.chains()["run7"]
+    assert chain.facts["expected"]["job_id"] == job_id
+    assert chain.settings["resubmitter"] == {"by": "script", "grace": "2m", "match": "name+directory"}
+    assert (chain.origin, str(chain.mode), chain.configuration) == ("config", "act", None)
+    assert desk.adopt(job_id, "-c", str(config)) == 3
+    other = desk.lab.submit("--job-name=else")
+    assert desk.adopt(other, "-c", str(config), "--name", "run7") == 3
+    assert "run7 has jobs already" in capsys.readouterr().err
+
+
+def test_what_a_configuration_says_is_not_said_again_and_what_does_not_fit_it_is_refused(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.lab.script(batch(None))
+    job_id = desk.lab.submit("--job-name=else")
+    config = configured(desk, tmp_path)
+    assert desk.adopt(job_id, "-c", str(config)) == 1
+    assert "has no chain named else: --name says which of run7" in capsys.readouterr().err
+    assert desk.adopt(job_id, "-c", str(config), "--done-step", "5") == 2
+    assert desk.adopt(desk.array("2-3"), "-c", str(config), "--name", "run7") == 2
+    assert "side by side" in capsys.readouterr().err
+    assert "run7" not in desk.chains(), "nothing is registered by what is refused"
+
+
+def test_a_name_that_the_configuration_has_is_answered_with_the_way_to_it(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.lab.script(batch(None))
+    job_id = desk.lab.submit("--job-name=run7")
+    config = load(configured(desk, tmp_path)).config
+    store = open_store(desk.state, create=True)
+    chain = config.chains["run7"]
+    store.add_chain(first_record("run7", chain, chain.model_dump(mode="json"), [desk.lab.backend.name], NOW))
+    store.close()
+    assert desk.adopt(job_id, "--name", "run7") == 3
+    assert "`chainwatch adopt JOBID --name run7 -c CONFIG`" in capsys.readouterr().err

@@ -157,6 +157,24 @@ def test_slurms_notice_of_an_earlier_end_is_where_this_attempt_begins(tmp_path: 
     assert {f.cause for f in logs.findings} == {Cause.OOM_GPU}
 
 
+@pytest.mark.parametrize("seconds", [8, 121])
+def test_what_a_requeued_attempt_said_last_is_not_the_next_ones_however_soon_that_begins(
+    tmp_path: Path, seconds: int
+) -> None:
+    """The kind: a job that requeued itself at its limit was said to have met it again when it crashed, and was retried."""
+    start = datetime(2026, 3, 1, 12, 0, 0).astimezone()
+    before = start - timedelta(seconds=seconds)
+    text = (
+        f"submitit WARNING ({before:%Y-%m-%d %H:%M:%S},025) - Caught signal SIGUSR2 on n1: this job is preempted.\n"
+        f"slurmstepd: error: *** JOB 608 ON n1 CANCELLED AT {before:%Y-%m-%dT%H:%M:%S} DUE TO JOB REQUEUE ***\n"
+        f"starting\nstep 1 loss 1\n{OOM}\n"
+    )
+    path = log(tmp_path, text)
+    assert {f.cause for f in read(path, since=start).findings} == {Cause.OOM_GPU}
+    whole = read(path, since=before - timedelta(minutes=10))
+    assert Cause.TIME_LIMIT in {f.cause for f in whole.findings}, "the attempt that was requeued has it"
+
+
 def test_time_stamps_show_where_this_attempt_begins(tmp_path: Path) -> None:
     start = datetime(2026, 3, 1, 12, 0, 0).astimezone()
 

@@ -54,8 +54,9 @@ def mode(store: Store, chain: str, wanted: Mode) -> str:
 def retry(store: Store, chain: ChainRecord, now: datetime, *, cohort: bool = False) -> list[str]:
     """The next job although the chain rests or stopped; with `cohort` for all that wait and share its template or
     script. Returns their names. Raises `Unwanted` where the chain is proven done."""
-    verdict = next((a.verdict for a in store.attempts(chain.name, last=1)), None)
-    if verdict is not None and verdict.outcome is Outcome.DONE and not verdict.assumed:
+    verdicts = (a.verdict for a in store.attempts(chain.name))
+    verdict = next((v for v in verdicts if v is not None and v.outcome is Outcome.DONE and not v.assumed), None)
+    if verdict is not None:
         raise Unwanted(
             f"{chain.name} is proven done ({verdict.sentence}): to run on, change its `done:` rule and begin a new "
             f"chain, or `chainwatch forget {chain.name}` first"

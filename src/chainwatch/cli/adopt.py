@@ -13,9 +13,12 @@ from chainwatch.actions import beforehand, kept
 from chainwatch.actions import options as words
 from chainwatch.actions.tag import find, short_instance
 from chainwatch.cli import common
-from chainwatch.cli.attended import warn_unattended
-from chainwatch.cli.registering import chain_of, job_id_of, new_chain, one_chain_a_task, safe_name
+from chainwatch.cli.attended import warn_of_another, warn_of_another_state, warn_unattended
+from chainwatch.cli.first import captured_environment, captured_umask
+from chainwatch.cli.registering import chain_of, job_id_of, new_chain, one_chain_a_task, registered, safe_name
+from chainwatch.config import load
 from chainwatch.config.models import Chain, Config, Slurm
+from chainwatch.model.chain import Desired
 from chainwatch.model.job import Job
 from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.backend import Backend, NoInformation
@@ -24,6 +27,7 @@ from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Origin
 from chainwatch.supervisor.arrays import array_of
 from chainwatch.supervisor.clusters import backends
+from chainwatch.supervisor.rules import RULES
 
 
 def adopt(
@@ -32,21 +36,30 @@ def adopt(
     checkpoints: Annotated[str | None, typer.Option("--checkpoints", help="Directory of its checkpoints.")] = None,
     done_step: Annotated[int | None, typer.Option("--done-step", help="Final training step.")] = None,
     done_mark: Annotated[str | None, typer.Option("--done-mark", help="Text in the log that proves the end.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="Configuration with a chain of that name: the job becomes its first."),
+    ] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take a job of another state directory, where that one is gone.")
     ] = False,
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
-    """Make a job that somebody submitted by hand a chain. It starts in mode observe.
+    """Make a job that somebody submitted by hand a chain. It starts in mode observe; where `-c` names its configuration, all
+    stands there.
 
     Exit codes: 1 Slurm does not know the job, or it is over; 2 it cannot become a chain; 3 it belongs to one; 4 no answer.
     """
     job_id = common.job_number(which)
-    where = common.state_directory(state)
-    with common.opened(where, create=True) as store:
-        clusters = backends(Config(state=where, slurm=Slurm()), store)
-        backend = next(iter(clusters.values()))
+    loaded = load(config, RULES).config if config is not None else None
+    if loaded is not None and (checkpoints, done_step, done_mark) != (None, None, None):
+        common.fail("with -c the checkpoints and what proves the end stand in the configuration")
+    where = common.state_directory(state, loaded)
+    with common.opened(where, loaded, create=True) as store:
+        clusters = backends(loaded or Config(state=where, slurm=Slurm()), store)
+        mine = loaded.chains.get(name or "") if loaded is not None else None
+        backend = clusters[mine.cluster] if mine is not None and mine.cluster else next(iter(clusters.values()))
         job = backend.job(job_id)
         if job is None:
             common.fail(f"Slurm does not know a job {job_id} (any more)", common.NO)
@@ -64,6 +77,9 @@ def adopt(
             )
         if job.state.terminal:
             common.fail(f"job {job_id} is over ({job.state}): `chainwatch diagnose {job_id}` says why", common.NO)
+        if config is not None and loaded is not None:
+            _first_of(store, where, config, loaded, name, job, clusters, json)
+            return
         job = _with_submit_line(backend, job)
         path, option_words, args = _by_hand(backend, where, job)
         own = {"cw-checkpoints": checkpoints, "cw-done-mark": done_mark, "cw-mode": "observe"}
@@ -96,10 +112,55 @@ def adopt(
     typer.echo(f"switch it on with: {on}")
 
 
+def _first_of(
+    store: Store,
+    where: Path,
+    path: Path,
+    config: Config,
+    name: str | None,
+    job: Job,
+    clusters: dict[str, Backend],
+    json: bool,
+) -> None:
+    """The job becomes the first one of a chain that a configuration describes: it says all but which job that is."""
+    chain = name or safe_name(job.name)
+    if chain not in config.chains:
+        common.fail(
+            f"{path} has no chain named {chain}: --name says which of {', '.join(config.chains) or 'none'}", common.NO
+        )
+    known = store.chain(chain)
+    if known is not None and (store.attempts(chain) or known.facts.get("expected")):
+        common.fail(
+            f"{chain} has jobs already: another one of the same name and directory is adopted without a word of yours, and "
+            f"`chainwatch retry {chain}` submits the next",
+            common.REFUSED,
+        )
+    wanted = config.chains[chain].cluster or next(iter(clusters))
+    if wanted != job.cluster:
+        common.fail(f"{chain} belongs to the cluster {wanted}, and job {job.shown_id} to {job.cluster}")
+    backend = clusters[wanted]
+    if job.array_job_id is not None and not _one_lane(config.chains[chain], job, backend):
+        common.fail(
+            f"the tasks of array {job.array_job_id} run side by side, and a chain is one job at a time: without -c "
+            "each task becomes a chain"
+        )
+    record = registered(store, chain, config.chains[chain], clusters)
+    facts = {**record.facts, "umask": captured_umask()}
+    record = store.update_chain(chain, environment=captured_environment(), facts=facts, desired=Desired.RUN)
+    _met(store, backend, record, job)
+    warn_of_another_state(store, where, Path(config.state), chain)
+    warn_unattended(store, where, chain)
+    warn_of_another(store, path, chain)
+    if json:
+        common.print_json({"chain": chain, "job_id": job.job_id, "mode": str(record.mode)})
+        return
+    typer.echo(f"job {job.shown_id} is the first of the chain {chain} now, in mode {record.mode}")
+
+
 def _met(store: Store, backend: Backend, record: ChainRecord, job: Job) -> list[str]:
     """What the daemon meets the job by: its id, or that of its array. The names of the chains: an array whose tasks run
     side by side is one chain a task, as far as they live."""
-    if job.array_job_id is not None and not _one_lane(record, job, backend):
+    if job.array_job_id is not None and not _one_lane(Chain.stored(record.settings), job, backend):
         listed = [j for j in backend.queue(job.user or None) if j.array_job_id == job.array_job_id]
         live = {t for j in listed if not j.state.terminal for t in expand_tasks(j.array_task or "")}
         tasks = sorted(live) or expand_tasks(job.array_task or "")
@@ -111,10 +172,9 @@ def _met(store: Store, backend: Backend, record: ChainRecord, job: Job) -> list[
     return [store.update_chain(record.name, facts=facts, sentence=f"job {job.shown_id} was adopted").name]
 
 
-def _one_lane(record: ChainRecord, job: Job, backend: Backend) -> bool:
+def _one_lane(settings: Chain, job: Job, backend: Backend) -> bool:
     """The tasks of its array come one after another. The controller tells the limit while tasks wait; the options do
     later."""
-    settings = Chain.stored(record.settings)
     try:
         text = text_of(settings.batch)
     except OSError:  # it lies where this machine does not see it: the controller has a copy

@@ -29,7 +29,8 @@ def init(
     """
     if source is None:
         source = typer.prompt("Batch script, or id of a running job")
-    begin = _of_job(common.job_number(source)) if source.isdigit() else _of_script(Path(source).expanduser())
+    job = common.job_number(source) if source.isdigit() else None
+    begin = _of_job(job) if job is not None else _of_script(Path(source).expanduser())
     target = output.expanduser()
     if begin.directory is None and (str(output) == "-" or target.parent.resolve() != Path.cwd()):
         begin = replace(begin, directory=Path.cwd())  # where sbatch would have been typed
@@ -54,6 +55,8 @@ def init(
     with os.fdopen(handle, "w") as out:
         out.write(text)
     typer.echo(f"wrote {target}; look through it, then: chainwatch check {file}")
+    if job is not None:
+        typer.echo(f"that job as its first: chainwatch adopt {job} --name {begin.name} -c {file}")
     if begin.mode == "act":
         typer.echo(f"the first job: chainwatch submit {begin.name} -c {file}; the daemon: chainwatch run {file}")
 

@@ -20,6 +20,7 @@ from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import ChainExists, Store
 from chainwatch.store.records import ChainRecord, Origin
+from chainwatch.supervisor.configured import first_record, taken_up
 
 
 def chain_of(
@@ -88,13 +89,34 @@ def new_chain(
             store.add_chain(record)
         except ChainExists:
             if exact is not None:
+                known = store.chain(exact)
+                first = known is not None and known.origin is Origin.CONFIG and not store.attempts(exact)
                 common.fail(
-                    f"a chain named {exact} exists already: `chainwatch retry {exact}` goes on with it", common.REFUSED
+                    f"a chain named {exact} exists already: "
+                    + (
+                        f"`chainwatch adopt JOBID --name {exact} -c CONFIG` makes a job its first one"
+                        if first
+                        else f"`chainwatch retry {exact}` goes on with it"
+                    ),
+                    common.REFUSED,
                 )
             number += 1
             record = replace(record, name=f"{name[:90]}-{number}")
         else:
             return record
+
+
+def registered(store: Store, name: str, chain: Chain, clusters: dict[str, Backend]) -> ChainRecord:
+    """The record of a configuration's chain, made where the daemon has not read that configuration yet."""
+    known = store.chain(name)
+    settings = chain.model_dump(mode="json")
+    if known is not None and known.released:
+        return store.update_chain(name, settings=settings, facts=taken_up(known))
+    if known is not None:
+        return store.update_chain(name, settings=settings)
+    record = first_record(name, chain, settings, clusters, common.now())
+    store.add_chain(record)
+    return record
 
 
 def one_chain_a_task(store: Store, record: ChainRecord, tasks: Iterable[int], job_id: int) -> list[str]:

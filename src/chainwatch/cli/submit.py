@@ -13,16 +13,14 @@ from chainwatch.actions.tag import find, short_instance
 from chainwatch.cli import common
 from chainwatch.cli.attended import warn_of_another, warn_of_another_state, warn_unattended
 from chainwatch.cli.first import captured_environment, captured_umask, submit_first
-from chainwatch.cli.registering import job_id_of
+from chainwatch.cli.registering import job_id_of, registered
 from chainwatch.config import load
-from chainwatch.config.models import Chain
 from chainwatch.model.chain import Desired
 from chainwatch.model.job import Job
 from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.clusters import backends, reachable
-from chainwatch.supervisor.configured import first_record, taken_up
 from chainwatch.supervisor.rules import RULES
 
 
@@ -45,7 +43,7 @@ def submit(
         clusters = backends(loaded, store) if loaded is not None else reachable(store)
         record = store.chain(chain)
         if loaded is not None and chain in loaded.chains:
-            record = _registered(store, chain, loaded.chains[chain], clusters)
+            record = registered(store, chain, loaded.chains[chain], clusters)
         elif record is None and loaded is not None:
             common.fail(f"{config} has no chain named {chain}: it has {', '.join(loaded.chains) or 'none'}", common.NO)
         elif record is None:
@@ -84,18 +82,6 @@ def _left_over(store: Store, backend: Backend, chain: str) -> Job | None:
         return ours and not job.state.terminal
 
     return next((job for job in backend.queue(getpass.getuser()) if left(job)), None)
-
-
-def _registered(store: Store, name: str, chain: Chain, clusters: dict[str, Backend]) -> ChainRecord:
-    known = store.chain(name)
-    settings = chain.model_dump(mode="json")
-    if known is not None and known.released:
-        return store.update_chain(name, settings=settings, facts=taken_up(known))
-    if known is not None:
-        return store.update_chain(name, settings=settings)
-    record = first_record(name, chain, settings, clusters, common.now())
-    store.add_chain(record)
-    return record
 
 
 def _say(record: ChainRecord, json: bool, prefix: str, *, doubtful: bool) -> None:

@@ -7,7 +7,10 @@ from datetime import datetime, timedelta
 
 from chainwatch.evidence.logs_text import earlier_in_any_zone, stamp
 
-_NOTICE = re.compile(rb"\*\*\* (?:JOB|STEP) [^\n]{0,120}? AT (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[^\n]*")
+_NOTICE = re.compile(rb"\*\*\* (?:JOB|STEP) [^\n]{0,120}? AT (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)([^\n]*)")
+_COMES_BACK = (b"DUE TO JOB REQUEUE", b"DUE TO PREEMPTION", b"DUE TO NODE FAILURE")
+"""Ends after which Slurm starts the same job anew, in the same file and soon: by default two minutes later, so that the
+slack for clocks would keep the earlier attempt's last words."""
 _SLACK = timedelta(minutes=2)
 """Clocks of nodes and controller differ; a cut too early keeps too much, a cut too late loses the proof."""
 _PROBE = 16384
@@ -23,7 +26,8 @@ def attempt_start(text: bytes, since: datetime, year: int) -> int:
     start = 0
     for notice in _NOTICE.finditer(text):
         when = stamp(notice[1])
-        if when is not None and earlier_in_any_zone(when, limit):
+        until = since if any(reason in notice[2] for reason in _COMES_BACK) else limit
+        if when is not None and earlier_in_any_zone(when, until):
             start = notice.end()
     low, high = start, len(text)
     if not _is_older(text, low, limit, year):

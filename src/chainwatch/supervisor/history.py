@@ -56,7 +56,8 @@ def without_duplicates(attempts: tuple[Attempt, ...], record: ChainRecord) -> tu
     """The attempts that tell of the chain, in the order in which they ran.
 
     Those of our own jobs that we cancelled while pending do not, nor a standby that began after the chain was done, nor
-    one that never began and was over before an earlier attempt was.
+    one that never began and was over before an earlier attempt was, nor what ran on after a proof: somebody's dependent jobs
+    go on coming when the chain is done.
     """
     ours = record.facts.get(ENDED_BY_US)
     by_us: dict[str, str] = ours if isinstance(ours, dict) else {}
@@ -65,6 +66,7 @@ def without_duplicates(attempts: tuple[Attempt, ...], record: ChainRecord) -> tu
         for a in attempts
         if not (a.job.start is None and (str(a.job.attempt) in by_us or _outlived(a, attempts)))
         and by_us.get(str(a.job.attempt)) != SURPLUS
+        and not _after_the_end(a, attempts)
     ]
     return tuple(sorted(telling, key=lambda a: a.job.start or a.job.attempt.submitted))
 
@@ -82,6 +84,19 @@ def _outlived(attempt: Attempt, others: tuple[Attempt, ...]) -> bool:
     return ended is not None and any(
         b.number < attempt.number and b.ended is not None and ended <= b.ended for b in others
     )
+
+
+def _after_the_end(attempt: Attempt, others: tuple[Attempt, ...]) -> bool:
+    """It is over, and began, or ended without ever beginning, when the chain was proven done already."""
+    begun = attempt.job.start or attempt.ended
+    if attempt.verdict is None or begun is None:
+        return False
+    return any(b.number != attempt.number and b.ended is not None and b.ended <= begun and _proven(b) for b in others)
+
+
+def _proven(attempt: Attempt) -> bool:
+    verdict = attempt.verdict
+    return verdict is not None and verdict.outcome is Outcome.DONE and not verdict.assumed
 
 
 def gpu_hours(attempt: Attempt, now: datetime) -> float:
