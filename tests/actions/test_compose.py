@@ -154,6 +154,29 @@ def test_a_dependency_of_the_script_that_was_satisfied_long_ago_is_taken_off() -
     assert "--dependency=" in made.options
 
 
+@pytest.mark.parametrize(
+    ("own", "left", "nodes"),
+    [
+        ("-w n7", "", "1"),
+        ("--nodelist=n[6-9] -N4", "n[6,8-9]", None),
+        ("--nodelist=n[6-9]", "n[6,8-9]", "4"),
+        ("--nodelist=n[1-2]", None, None),
+        ("", None, None),
+    ],
+)
+def test_a_node_of_the_users_own_list_that_is_excluded_is_not_asked_for(
+    own: str, left: str | None, nodes: str | None
+) -> None:
+    script = f"#!/bin/bash\n#SBATCH {own} -J x\n"
+    made = compose(chain(), order(script, exclude=("n7",)))
+    assert (option(made, "nodelist"), option(made, "nodes")) == (left, nodes)
+    assert option(compose(chain(), order(script)), "nodelist") is None, "without an exclusion it stays as it is"
+    on_line = compose(chain(sbatch=own.split()), order(exclude=("n7",)))
+    assert option(on_line, "nodelist") == (
+        left if left is not None else options.last(options.parse(own.split()).options, "nodelist")
+    )
+
+
 def test_excluded_nodes_join_the_users_own() -> None:
     made = compose(chain(), order("#!/bin/bash\n#SBATCH -x n[1-2]\n", exclude=("n7",)))
     assert option(made, "exclude") == "n[1-2],n7"

@@ -35,6 +35,9 @@ def test_an_empty_accounting_is_no_answer_and_people_hear_of_it_before_long(play
     on.go(LONG)
     assert len(on.submitted()) == 1, "nothing is concluded"
     assert on.alerts("vanished"), "and somebody is told"
+    assert on.is_(ChainState.WAITING), "nobody checks for hours: it is said to wait, until when and for what"
+    assert on.record().wait_until is not None
+    assert "left the queue" in on.record().sentence
     on.clients.edits.clear()
     on.clients.instead.clear()
     on.finishes()

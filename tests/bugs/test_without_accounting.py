@@ -41,7 +41,7 @@ def test_a_submission_that_nobody_can_tell_about_is_a_persons_and_never_made_twi
     on.go(LONG)
     assert not on.submitted()
     assert on.alerts("doubtful")
-    assert on.record().state is ChainState.RECOVERING
+    assert on.record().state is ChainState.WAITING
     on.retry()
     on.finishes()
     assert len(on.submitted()) == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chainwatch.actions.holds import Holds
 from chainwatch.model.chain import ChainState, Desired, Mode, Release
+from chainwatch.model.job import Job, JobState
 from chainwatch.simulation import Fault, FaultKind
 from chainwatch.store.records import IntentKind, IntentStatus
 from tests.supervisor.play import Play
@@ -131,3 +134,35 @@ def test_a_hold_that_a_person_made_after_lifting_ours_is_theirs(play: Play) -> N
     play.passes(5)
     assert play.calls("release") == []
     assert play.live("run")[0].held
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("AssocGrpCpuLimit", "the account's limit on what it uses at once is reached"),
+        ("PartitionTimeLimit", "its time limit is longer than the partition allows"),
+        ("ReqNodeNotAvail, Reserved for maintenance", "it would run into a maintenance reservation"),
+    ],
+)
+def test_a_reason_that_needs_a_person_is_in_the_status_at_once_and_told_after_a_grace(
+    play: Play, monkeypatch: pytest.MonkeyPatch, reason: str, words: str
+) -> None:
+    play.chain("run", recovery={"pending_alert": "5m"})
+    play.lab.cluster.occupy(len(play.settings.nodes), 7200)
+    whole = play.backend.queue
+
+    def saying(user: str | None) -> list[Job]:
+        return [replace(j, reason=reason) if j.state is JobState.PENDING else j for j in whole(user)]
+
+    monkeypatch.setattr(play.backend, "queue", saying)
+    play.submit("run")
+    assert play.state("run") is ChainState.PENDING
+    assert words in play.record("run").sentence
+    assert not play.store.active_notices("run")
+    play.passes(6)
+    [told] = play.store.active_notices("run")
+    assert words in told.body["why"]
+    assert told.body["wants"]
+    monkeypatch.undo()
+    play.until(lambda: play.state("run") is ChainState.RUNNING)
+    assert not play.store.active_notices("run"), "it runs: nobody is needed any more"

@@ -26,3 +26,12 @@ def test_a_third_chain_keeps_away_from_a_node_that_killed_jobs_of_two(play: Play
     last = play.calls("submit")[-1][0]
     assert isinstance(last, Submission)
     assert "--exclude=n1" in last.options
+
+
+def test_a_chain_that_asks_for_a_node_by_name_goes_on_elsewhere_once_that_node_is_bad(play: Play) -> None:
+    play.chain("a", sbatch=["--job-name=a", "--nodelist=n1", *ALONE])
+    play.submit("a")
+    play.lab.cluster.kill_node("n1")
+    play.until(lambda: len(play.store.attempts("a")) == 2, 20)
+    [job] = play.live("a")
+    assert job.nodes != ("n1",)

@@ -14,6 +14,7 @@ from chainwatch.config.models import Chain, HandOver
 from chainwatch.job.choose import mapped
 from chainwatch.model.chain import FromCheckpoint, FromScratch, Resume
 from chainwatch.slurm.backend import Submission
+from chainwatch.slurm.hostlist import compress, expand
 
 RESUME_FILE = "CHAINWATCH_RESUME_FILE"
 AVOID = "CHAINWATCH_AVOID"
@@ -76,6 +77,7 @@ def compose(settings: Chain, order: Order) -> Submission:
     exclude = _joined(_effective(in_script, given, "exclude"), order.exclude)
     if exclude:
         words.append(f"--exclude={exclude}")
+    words += _other_nodes(in_script, given, order)
     if order.array_task is not None:
         words.append(f"--array={order.array_task}")
     if order.job_name is not None and _effective(in_script, given, "job-name") is None:
@@ -204,6 +206,17 @@ def _exporting(own: str | None, ours: Mapping[str, str]) -> str | None:
         return own
     names = [] if own.upper() == "NONE" else [own]
     return ",".join([*names, *ours])
+
+
+def _other_nodes(script: tuple[sbatch.Option, ...], given: tuple[sbatch.Option, ...], order: Order) -> list[str]:
+    """The user's own --nodelist without the nodes that are excluded: sbatch refuses a node that is in both (`Invalid node
+    name specified`, 22.05). An empty one turns it off. As many nodes are asked for as it named."""
+    own = expand(_effective(script, given, "nodelist") or "")
+    left = [node for node in own if node not in order.exclude]
+    if len(left) == len(own) or sbatch.is_het(order.script_text):
+        return []
+    as_many = [] if _effective(script, given, "nodes") is not None else [f"--nodes={len(own)}"]
+    return [f"--nodelist={compress(left)}", *as_many]
 
 
 def _joined(own: str | None, nodes: tuple[str, ...]) -> str:

@@ -122,7 +122,8 @@ class Recovery(Section):
     nodes: Nodes = Nodes()
     """Exclusion of nodes."""
     sbatch: Options = ()
-    """sbatch options of recovery jobs, after the chain's own (they win): another QOS, partition, --nice."""
+    """sbatch options of recovery jobs, after the chain's own (they win): another QOS, partition, --nice, --exclude. An empty
+    `--nodelist=` turns the script's own off; nodes that are excluded leave it by themselves."""
     fallback_sbatch: Options = ()
     """sbatch options after `fallback_after` preemptions in a row that each cost more than they computed: less than half
     of the time went into steps that a checkpoint kept, the rest into start-up and steps that are computed again."""

@@ -321,7 +321,10 @@ def _last_completion(evidence: Evidence) -> Finding | None:
 
 def _a_stage(text: Finding, evidence: Evidence) -> bool:
     """Only one stage was finished: another program did not start, or steps and a failure that no teardown has follow."""
-    later = [f for f in evidence.logs.findings if not f.effect and f.specificity >= _NO_TEARDOWN and before(text, f)]
+    after = [f for f in evidence.logs.findings if not f.effect and before(text, f)]
+    if text.signature == _LAST_EPOCH:  # the program itself says nothing of an end
+        return any(f.cause not in {Cause.UNKNOWN, Cause.COMPLETED} and f.specificity >= _A_CAUSE for f in after)
+    later = [f for f in after if f.specificity >= _NO_TEARDOWN]
     saving = text.signature == "completion/saved-final"
     return any(
         f.signature in _ONLY_AT_START
@@ -377,6 +380,8 @@ def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
 
 _TASK_FAILED = frozenset({"launcher/task-failure"})
 _NO_TEARDOWN = 60
+_A_CAUSE = 30
+_LAST_EPOCH = "completion/keras-last-epoch"
 _ONLY_AT_START = frozenset({"config/argparse", "config/hydra-omegaconf", "environment/script-file-missing"})
 _STAGE_FAILS = frozenset({Cause.OOM_GPU, Cause.NUMERIC, Cause.USER_CODE, Cause.USER_CONFIG, Cause.CHECKPOINT_CORRUPT})
 _LAST_WORDS = 5

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 
+from chainwatch.evidence import epochs
 from chainwatch.evidence.counting import counting
 from chainwatch.evidence.logs_attempt import attempt_start
 from chainwatch.evidence.logs_file import LogReader, Unreadable, Window, has_control
@@ -22,7 +23,7 @@ from chainwatch.evidence.logs_tone import is_handled, is_shown, is_warning, is_w
 from chainwatch.evidence.logs_traceback import as_exception, is_head, traceback_end, traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
 from chainwatch.model.plain_file import may_exist
-from chainwatch.model.verdict import Cause, Finding, Line, LogEvidence
+from chainwatch.model.verdict import Cause, Finding, Line, LogEvidence, Retry
 from chainwatch.signatures import Hit, Matcher, Signature, builtin_matcher
 
 _FILE_ORDER = 44
@@ -201,8 +202,21 @@ class _Scan:
         cut = self._window(window, before)
         text = window.text
         self.found.newest = self.progress.newest(text[max(window.own, cut) :])
+        self._last_epoch(window, max(window.own, cut), before)
         self.found.tail = self._tail(window, max(window.own, cut), before)
         return cut > 0
+
+    def _last_epoch(self, window: Window, start: int, before: int | None) -> None:
+        """Keras's only sign of a good end, as a finding."""
+        done = epochs.last_epoch_done(window.text, start)
+        if done is None:
+            return
+        begin, end = done
+        number = None if before is None else before + window.text.count(b"\n", 0, begin) + 1
+        line = self._line(window.text, begin, end, window.base, number)
+        order = (self.number << _FILE_ORDER) | (window.base + begin)
+        finding = Finding(epochs.SIGNATURE, Cause.COMPLETED, epochs.SPECIFICITY, line, order, retry=Retry.NO)
+        self.found.findings.setdefault(finding.signature, []).append(finding)
 
     def _window(self, window: Window, lines_before: int | None) -> int:
         """Findings of one piece; the position in it at which the attempt begins, 0 where that is not in it."""

@@ -32,6 +32,8 @@ from chainwatch.recovery.worth import cost_more_than_it_computed
 WRITER_PATIENCE = timedelta(minutes=30)
 """How long a checkpoint may go on changing after its job ended before a person is told: a dead node's processes live on
 until its slurmd is back."""
+STORAGE_BOUND = timedelta(hours=6)
+"""A probe sees less than a job does: after this long the chain goes on, whatever the probe says."""
 _LATER = timedelta(minutes=1)
 
 
@@ -49,6 +51,8 @@ class Situation:
     """None: no limit."""
     target: int | None = None
     """The final training step, where anything tells it."""
+    storage: str = ""
+    """What a probe finds wrong with the chain's storage now; empty where nothing is, or nobody looked."""
 
 
 def decide(s: Situation) -> Decision:
@@ -252,7 +256,11 @@ def _waits(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
     if spent.fruitless_preemptions >= policy.preemptions_alert:
         pause = backoff.space_out(spent.fruitless_preemptions, policy, fraction)
         why = f"preempted {spent.fruitless_preemptions} times without a new intact checkpoint; spaced out"
-    until = (last.ended or s.now) + pause
+    ended = last.ended or s.now
+    until = ended + pause
+    if until <= s.now and s.storage and verdict.cause is Cause.STORAGE and s.now - ended < STORAGE_BOUND:
+        why = f"{verdict.sentence}; its storage does not work yet: {s.storage}"
+        return Wait(s.now + _LATER, why, needs_person=s.now - ended > WRITER_PATIENCE)
     return Wait(until, why) if until > s.now else None
 
 

@@ -113,6 +113,8 @@ def _component(submission: Submission, content: bytes, given: Iterable[str], use
     signal, before, batch = _signal(options.get("signal", ""))
     stdout = options.get("output", "slurm-%A_%a.out" if tasks else "slurm-%j.out")
     limit = seconds_of(options["time"]) if "time" in options else settings.default_time_limit
+    if set(expand(options.get("nodelist", ""))) & set(expand(options.get("exclude", ""))):
+        raise _failed("Invalid node name specified")
     return Request(
         user=user,
         script=submission.script,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from chainwatch.alerts.message import Kind, body
@@ -126,7 +127,10 @@ class Acting:
                 count(self.house.store, Counted.CHECKS, many, status=status)
             count(self.house.store, Counted.CHECK_SECONDS, self.house.clock.monotonic() - begun)
             record = tracking.seen(self.house.store, self.house.lease, record, report)
-        decision = decide(self.situation(record, settings, past, report, now))
+        situation = self.situation(record, settings, past, report, now)
+        decision = decide(situation)
+        if isinstance(decision, Resubmit) and (problem := self._storage(record, place, last)):
+            decision = decide(replace(situation, storage=problem))
         number = last.number if last else None
         if isinstance(decision, (Wait, Resubmit)) and decision.tell:
             with self.house.store.transaction(self.house.lease):
@@ -141,6 +145,13 @@ class Acting:
         if isinstance(decision, (Rest, Stop)):
             return self.traces.rest(record, decision, last, now)
         return self.traces.decided(record, record.state, decision, number, decision.why, now)
+
+    def _storage(self, record: ChainRecord, place: Place, last: Attempt | None) -> str:
+        """What is still wrong with the storage that the last job failed of; empty if nothing is, or it was another end."""
+        if last is None or last.verdict is None or last.verdict.cause is not Cause.STORAGE:
+            return ""
+        answer = self.house.readers.probe(place, write=self.house.may_act(record))
+        return answer.why if isinstance(answer, Silent) else answer
 
     def situation(
         self, record: ChainRecord, settings: Chain, past: History, report: RunReport | Silent | None, now: datetime

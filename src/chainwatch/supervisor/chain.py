@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from chainwatch.model.chain import ChainState, Desired
+from chainwatch.model.chain import Desired
 from chainwatch.model.job import Source
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.acting import Acting
@@ -56,12 +56,9 @@ class ChainStep:
         if live:
             return self._living.look_after(record, settings, place, live, scene, now)
         if open_submission is not None:
-            return self.traces.state(
-                record,
-                ChainState.RECOVERING,
-                f"the outcome of a submission is being looked up: {open_submission}",
-                now,
-            )
+            began = min(i.tried_at or i.created for i in self.house.store.open_intents(record.name))
+            words = f"the outcome of a submission is being looked up: {open_submission}"
+            return self.traces.checking(record, words, began, now)
         if not scene.snapshot.knows(Source.QUEUE):
             return record  # nothing may be concluded; what was true stays as it is
         return self._ending.after(self._ending.nobody_runs(record, now), settings, place, scene, now)

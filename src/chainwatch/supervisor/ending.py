@@ -19,6 +19,7 @@ from chainwatch.supervisor.closing import STEPS_BOUND, Closing
 from chainwatch.supervisor.federation import Federation
 from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.scene import Scene
+from chainwatch.supervisor.traces import CHECKING_BOUND
 
 _STOPPED_BY_A_PERSON, _DONE_BY_A_PERSON = "stopped by a person", "done by a person's word"
 """How the sentence of a chain begins that stands where a person's wish put it."""
@@ -26,8 +27,6 @@ VANISHED_ALERT = timedelta(minutes=15)
 """How long a job may be in neither squeue nor sacct before a person is told; it is asked for all the same."""
 CLOCKS_DIFFER = timedelta(minutes=10)
 """A job that was submitted this long before our sbatch is an older one of the same id."""
-CHECKING_BOUND = timedelta(minutes=5)
-"""How long an end may stay unjudged because files or accounting do not answer."""
 
 
 class Ending:
@@ -140,7 +139,7 @@ class Ending:
     ) -> ChainRecord:
         """Storage is silent. What it holds may prove that the chain is done, so nothing is judged without it."""
         if waited < CHECKING_BOUND:
-            return self.traces.state(record, ChainState.RECOVERING, f"{words} are being read", now)
+            return self.traces.checking(record, f"{words} are being read", now - waited, now)
         if waited >= VANISHED_ALERT:
             with self.house.store.transaction(self.house.lease):
                 self.traces.owe(
@@ -149,10 +148,7 @@ class Ending:
                     wants="look at the storage; chainwatch goes on by itself once it answers",
                     command=f"chainwatch explain {record.name}",
                 )  # fmt: skip
-        return self.traces.state(
-            record, ChainState.WAITING, f"{words} cannot be read: the storage does not answer", now,
-            wait_until=now + timedelta(minutes=1),
-        )  # fmt: skip
+        return self.traces.checking(record, f"{words} cannot be read: the storage does not answer", now - waited, now)
 
     def _vanished(
         self, record: ChainRecord, attempt: Attempt, end: ends.Unknown, scene: Scene, now: datetime
@@ -183,7 +179,7 @@ class Ending:
                 )  # fmt: skip
         if end.silent and waited < CHECKING_BOUND:
             return record  # what was true stays as it is
-        return self.traces.state(record, ChainState.RECOVERING, words, now)
+        return self.traces.checking(record, words, seen_gone, now)
 
     def _by_what_it_left(
         self, record: ChainRecord, attempt: Attempt, scene: Scene, now: datetime

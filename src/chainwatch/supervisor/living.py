@@ -129,9 +129,10 @@ class Living:
         words = f"job {job.shown_id} is pending" + (f" ({job.reason})" if job.reason not in {"", "None"} else "")
         lifted = self.acting.holding.look(record, settings, job, now)
         words += f"; {lifted}" if lifted else ""
+        person = needs_person(job.reason)
+        words += f": {person.why}" if person is not None and not lifted else ""
         record = self.traces.state(record, ChainState.PENDING, words, now)
-        why = needs_person(job.reason)
-        if why is None:
+        if person is None:
             return self.traces.without_fact(record, "stuck")
         stuck = record.facts.get("stuck")
         if not isinstance(stuck, Mapping) or stuck.get("reason") != job.reason or stuck.get("job") != job.job_id:
@@ -143,8 +144,8 @@ class Living:
         with self.house.store.transaction(self.house.lease):
             self.traces.owe(
                 record, f"pending:{job.job_id}:{job.reason}", "warning",
-                f"{record.name}: job {job.shown_id} waits for a person ({job.reason})", now, why=why,
-                wants="mend what it waits for, or cancel it and resubmit", command=f"scontrol show job {job.job_id}",
+                f"{record.name}: job {job.shown_id} waits for a person ({job.reason})", now, why=person.why,
+                wants=person.do, command=f"scontrol show job {job.job_id}",
             )  # fmt: skip
         return record
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from chainwatch.alerts.message import body
@@ -17,6 +17,9 @@ from chainwatch.supervisor.notices import kind_of
 
 ENDED_BY_US = "ended_by_us"
 """Fact of the chain's record: why we ended an attempt, so that its end is nobody's scancel."""
+
+CHECKING_BOUND = timedelta(minutes=5)
+"""How long a chain may be `recovering` because files, accounting or the queue do not answer."""
 
 
 class Traces:
@@ -56,6 +59,13 @@ class Traces:
         if not same_words:
             self.house.say(sentence, changed, {"state": str(state)})
         return changed
+
+    def checking(self, record: ChainRecord, sentence: str, since: datetime, now: datetime) -> ChainRecord:
+        """Facts are being asked for: recovering, and after five minutes waiting, since what does not answer by then may
+        not for long. It is asked again all the same."""
+        if now - since < CHECKING_BOUND:
+            return self.state(record, ChainState.RECOVERING, sentence, now)
+        return self.state(record, ChainState.WAITING, sentence, now, wait_until=now + timedelta(minutes=1))
 
     def _settled(self, record: ChainRecord, now: datetime) -> None:
         """The chain runs (or is done): whatever needed a person about it does no more."""
