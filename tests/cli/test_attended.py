@@ -15,6 +15,7 @@ from chainwatch.cli.attended import another_configuration, attended, daemon_line
 from chainwatch.store import open_store
 from chainwatch.store.records import CONFIGURATION, LAST_PASS
 from chainwatch.supervisor.daemon import holder
+from tests.cli.tools import tools
 
 TTL = timedelta(minutes=5)
 
@@ -105,16 +106,7 @@ def test_a_chain_that_goes_into_another_state_than_its_configurations_daemon_rea
 ) -> None:
     """A service sees neither the option nor the variable: nobody would look after that chain, and a second one of its name
     begins."""
-    (tmp_path / "bin").mkdir()
-    answers = {
-        "sbatch": "echo 4711",
-        "scontrol": "echo 'ClusterName = alpha'; echo 'SLURM_VERSION = 26.05.5'",
-        "squeue": ":",
-    }
-    for program, answer in answers.items():
-        (tmp_path / "bin" / program).write_text(f"#!/bin/sh\n{answer}\n")
-        (tmp_path / "bin" / program).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{tools(tmp_path)}:/usr/bin:/bin")
     (tmp_path / "train.sh").write_text("#!/bin/sh\n")
     config = tmp_path / "c.yaml"
     config.write_text(f"state: {tmp_path}/own\nchains: {{a: {{batch: train.sh}}, b: {{batch: train.sh}}}}\n")

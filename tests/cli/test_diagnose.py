@@ -73,7 +73,7 @@ def test_the_users_signatures_are_used_and_checked(
         (["--log", "/nowhere/job.log"], "/nowhere/job.log: No such file"),
         (["--log", "/dev/null", "--exit-code", "abc"], "is not like Slurm's"),
         (["abc"], "is no job id"),
-        (["--no-such-option"], "No such option"),
+        (["--no-such-option"], "no such option: --no-such-option (see chainwatch diagnose --help)"),
     ],
 )
 def test_wrong_use_is_one_sentence(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

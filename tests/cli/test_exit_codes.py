@@ -18,7 +18,7 @@ from chainwatch.config.models import Chain
 from chainwatch.store import open_store
 from tests.store.build import record
 
-_SHOW = {"man", "completion", "job-side"}
+_SHOW = {"man", "completion"}
 """They print, and cannot fail but for what every command can."""
 
 

@@ -7,24 +7,23 @@ import subprocess
 import sys
 from pathlib import Path
 
-SBATCH = """#!/bin/sh
-echo "sbatch: error: Batch job submission failed: Invalid partition name specified" >&2
-exit 1
-"""
-SCONTROL = """#!/bin/sh
-echo "ClusterName = c"; echo "SLURM_VERSION = 24.11.5"
-"""
+from tests.cli.tools import tools
+
+REFUSES = 'echo "sbatch: error: Batch job submission failed: Invalid partition name specified" >&2; exit 1'
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    tools = folder / "bin"
-    tools.mkdir(exist_ok=True)
-    for name, text in (("sbatch", SBATCH), ("scontrol", SCONTROL), ("squeue", "#!/bin/sh\n"), ("sacct", "#!/bin/sh\n")):
-        (tools / name).write_text(text)
-        (tools / name).chmod(0o755)
-    own = {"PATH": f"{tools}:{os.environ['PATH']}", "CHAINWATCH_STATE": str(folder / "state"), "HOME": str(folder)}
+    found = tools(folder, REFUSES)
+    own = {"PATH": f"{found}:{os.environ['PATH']}", "CHAINWATCH_STATE": str(folder / "state"), "HOME": str(folder)}
     command = [sys.executable, "-m", "chainwatch.cli", *words]
     return subprocess.run(command, cwd=folder, env=os.environ | own, capture_output=True, text=True, check=False)
+
+
+def test_a_chain_of_a_cluster_that_nobody_configured_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "toy.sbatch").write_text("#!/bin/sh\ntrue\n")
+    (tmp_path / "c.yaml").write_text("chains: {x: {batch: toy.sbatch, cluster: gamma}}\n")
+    done = run(tmp_path, "submit", "x", "-c", "c.yaml")
+    assert (done.returncode, done.stderr) == (3, "chainwatch: x: the cluster gamma is not configured\n")
 
 
 def test_a_refusal_is_said_once_with_the_advice_that_works(tmp_path: Path) -> None:

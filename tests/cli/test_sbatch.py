@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from chainwatch.cli.__main__ import main
 from chainwatch.store import open_store
-
-TOOLS = {
-    "sbatch": "echo 4711",
-    "scontrol": "echo 'ClusterName = alpha'; echo 'SLURM_VERSION = 26.05.5'",
-    "squeue": ":",
-    "sacct": ":",
-}
+from tests.cli.tools import tools
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a script, and stand-ins of Slurm's tools on PATH."""
-    (tmp_path / "bin").mkdir()
-    for name, answer in TOOLS.items():
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{answer}\n")
-        (tmp_path / "bin" / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{tools(tmp_path)}:/usr/bin:/bin")
     monkeypatch.setenv("CHAINWATCH_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.sh").write_text("#!/bin/sh\n#SBATCH -J sweep\n")
@@ -48,5 +40,17 @@ def test_an_array_of_one_lane_or_of_one_task_is_one_chain_as_where_it_is_adopted
     store = open_store(desk / "state")
     try:
         assert [c.name for c in store.chains()] == chains
+    finally:
+        store.close()
+
+
+def test_a_script_on_standard_input_is_taken_as_sbatch_takes_it(desk: Path) -> None:
+    ask = [sys.executable, "-m", "chainwatch.cli", "sbatch"]
+    text = "#!/bin/sh\n#SBATCH -J piped\ntrue\n"
+    done = subprocess.run(ask, input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "Submitted batch job 4711\n"), done.stderr
+    store = open_store(desk / "state")
+    try:
+        assert [c.name for c in store.chains()] == ["piped"]
     finally:
         store.close()

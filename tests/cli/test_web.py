@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ import urllib.request
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -41,15 +43,17 @@ def test_a_socket_of_a_daemon_elsewhere_is_told_with_its_place(tmp_path: Path) -
     assert "the daemon is login7:4711" in done.output
 
 
-def test_it_prints_an_address_that_works_and_ends_with_a_signal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_it_prints_an_address_that_works_and_ends_with_a_signal(tmp_path: Path, more: list[str]) -> None:
     code = "import typer; from chainwatch.cli.web import web; app = typer.Typer(); app.command()(web); app()"
     with serve_unix(tmp_path / "s", lambda request: Response(200, "text/plain", request.target.encode())):
         process = subprocess.Popen(
-            [sys.executable, "-c", code, "--socket", str(tmp_path / "s")],
+            [sys.executable, "-c", code, "--socket", str(tmp_path / "s"), *more],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ),
         )  # fmt: skip
         assert process.stdout is not None
-        address = process.stdout.readline().strip()
+        line = process.stdout.readline().strip()
+        address = json.loads(line)["address"] if more else line
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(), urllib.request.ProxyHandler({}))
         assert opener.open(address, timeout=10).read() == b"/"
         process.send_signal(signal.SIGINT)

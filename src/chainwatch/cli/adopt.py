@@ -15,7 +15,16 @@ from chainwatch.actions.tag import find, short_instance
 from chainwatch.cli import common
 from chainwatch.cli.attended import warn_of_another, warn_of_another_state, warn_unattended
 from chainwatch.cli.first import captured_environment, captured_umask
-from chainwatch.cli.registering import chain_of, job_id_of, new_chain, one_chain_a_task, registered, safe_name
+from chainwatch.cli.registering import (
+    chain_of,
+    job_id_of,
+    new_chain,
+    one_chain_a_task,
+    proper_name,
+    registered,
+    safe_name,
+)
+from chainwatch.cli.words import whole
 from chainwatch.config import load
 from chainwatch.config.models import Chain, Config, Slurm
 from chainwatch.model.chain import Desired
@@ -34,7 +43,9 @@ def adopt(
     which: Annotated[str, typer.Argument(metavar="JOBID", help="A pending or running job.")],
     name: Annotated[str | None, typer.Option("--name", help="Name of the chain [the job's name].")] = None,
     checkpoints: Annotated[str | None, typer.Option("--checkpoints", help="Directory of its checkpoints.")] = None,
-    done_step: Annotated[int | None, typer.Option("--done-step", help="Final training step.")] = None,
+    done_step: Annotated[
+        int | None, typer.Option("--done-step", metavar="STEP", parser=whole(1), help="Final training step.")
+    ] = None,
     done_mark: Annotated[str | None, typer.Option("--done-mark", help="Text in the log that proves the end.")] = None,
     config: Annotated[
         Path | None,
@@ -52,6 +63,8 @@ def adopt(
     Exit codes: 1 Slurm does not know the job, or it is over; 2 it cannot become a chain; 3 it belongs to one; 4 no answer.
     """
     job_id = common.job_number(which)
+    if name is not None:
+        proper_name(name)
     loaded = load(config, RULES).config if config is not None else None
     if loaded is not None and (checkpoints, done_step, done_mark) != (None, None, None):
         common.fail("with -c the checkpoints and what proves the end stand in the configuration")
@@ -59,7 +72,10 @@ def adopt(
     with common.opened(where, loaded, create=True) as store:
         clusters = backends(loaded or Config(state=where, slurm=Slurm()), store)
         mine = loaded.chains.get(name or "") if loaded is not None else None
-        backend = clusters[mine.cluster] if mine is not None and mine.cluster else next(iter(clusters.values()))
+        cluster = mine.cluster if mine is not None and mine.cluster else next(iter(clusters))
+        if cluster not in clusters:
+            common.fail(f"the cluster {cluster} is not configured: there are {', '.join(clusters)}")
+        backend = clusters[cluster]
         job = backend.job(job_id)
         if job is None:
             common.fail(f"Slurm does not know a job {job_id} (any more)", common.NO)

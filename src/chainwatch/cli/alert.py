@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from chainwatch.cli import common
 
 if TYPE_CHECKING:
     from chainwatch.config.alerts import Alerts
@@ -42,33 +43,35 @@ def sample(channel: str, settings: Alerts, allowed_hosts: tuple[str, ...] | None
 
 @app.command("test")
 def try_channels(
-    channel: Annotated[str | None, typer.Argument(help="Name of the channel; by default all.")] = None,
+    channel: Annotated[
+        str | None, typer.Argument(metavar="CHANNEL", help="Name of the channel; by default all.")
+    ] = None,
     config: Annotated[
-        Path, typer.Option("--config", "-c", help="Configuration file or directory.", envvar="CHAINWATCH_CONFIG")
+        Path,
+        typer.Option(
+            "--config", "-c", help="Configuration: a file, or a directory of files.", envvar="CHAINWATCH_CONFIG"
+        ),
     ] = DEFAULT,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+    as_json: common.Json = False,
 ) -> None:
-    """Send a test alert. Exit code 0: every channel took it; 1: one did not; 2: there is no such channel."""
+    """Send a test alert. Exit codes: 0 every channel took it; 1 one did not; 2 there is no such channel."""
     from chainwatch.config import load
     from chainwatch.config.site import load_site
 
     if config == DEFAULT and not config.expanduser().exists():
         here = " -c chainwatch.yaml" if Path("chainwatch.yaml").exists() else " -c FILE"
-        typer.echo(f"there is no {config}: name the configuration, `chainwatch alert test{here}`", err=True)
-        raise typer.Exit(2)
+        common.fail(f"there is no {config}: name the configuration, `chainwatch alert test{here}`")
     settings = load(config).config.alerts
     names = list(settings.channels) if channel is None else [channel]
     if channel is not None and channel not in settings.channels:
         known = ", ".join(settings.channels) or "none"
-        typer.echo(f"no alert channel is named {channel!r} (configured: {known})", err=True)
-        raise typer.Exit(2)
+        common.fail(f"no alert channel is named {channel!r} (configured: {known})")
     if not names:
-        typer.echo("no alert channel is configured: add one under alerts: channels: and try again", err=True)
-        raise typer.Exit(2)
+        common.fail("no alert channel is configured: add one under alerts: channels: and try again")
     hosts = load_site().allowed_hosts
     results = {name: sample(name, settings, hosts) for name in names}
     if as_json:
-        typer.echo(json.dumps({name: {"taken": not why, "why": why} for name, why in results.items()}))
+        common.print_json({name: {"taken": not why, "why": why} for name, why in results.items()})
     else:
         for name, why in results.items():
             typer.echo(f"{name}: {why or 'taken; look whether you can read it'}")
@@ -81,4 +84,4 @@ def schema() -> None:
     """Print the JSON Schema of what the `json` channel sends."""
     from chainwatch.alerts.json_webhook import schema as webhook_schema
 
-    typer.echo(json.dumps(webhook_schema(), indent=2))
+    common.print_json(webhook_schema())

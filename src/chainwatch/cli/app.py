@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,12 @@ COMMANDS = {
     "alert": ("alert", _LOOK), "sbatch": ("sbatch", _START),
 }  # fmt: skip
 """Command -> its module in this folder, and its panel in the help."""
+_LIGHT = {
+    "latest": ("Print the newest intact checkpoint of a run directory, for use in a batch script.", _LOOK),
+    "verify": ("Judge a checkpoint, or every checkpoint of a run directory.", _LOOK),
+    "exec": ("Run a command inside a job: checkpoint picked, signals passed on, an end record left behind.", _START),
+}
+"""Commands that start before the rest is imported -> what the help says of them, and their panel."""
 
 
 def build(only: str | None = None) -> typer.Typer:
@@ -48,10 +55,8 @@ def build(only: str | None = None) -> typer.Typer:
     for name in COMMANDS if only is None else [only]:
         _add(app, name)
     if only is None:
-        _light(app, "latest", "Print the newest intact checkpoint of a run directory, for use in a batch script.")
-        _light(app, "verify", "Judge a checkpoint, or every checkpoint of a run directory.")
-        said = "Run a command inside a job: checkpoint picked, signals passed on, an end record left behind."
-        _light(app, "exec", said, _START)
+        for name, (said, panel) in _LIGHT.items():
+            _light(app, name, said, panel)
     return app
 
 
@@ -86,7 +91,7 @@ def _add(app: typer.Typer, name: str) -> None:
     app.command(name, rich_help_panel=panel, **more)(command)
 
 
-def _light(app: typer.Typer, name: str, help_text: str, panel: str = _LOOK) -> None:
+def _light(app: typer.Typer, name: str, help_text: str, panel: str) -> None:
     def named(context: typer.Context) -> None:
         from chainwatch.cli.__main__ import main as light
 
@@ -113,27 +118,63 @@ def _completing() -> str | None:
 def main(arguments: Sequence[str]) -> int:
     """Run one of the other commands; its exit code."""
     completing = _completing()  # a shell waits for the answer at each press of the key
-    first = completing or next((word for word in arguments if not word.startswith("-")), None)
-    empty = _empty_word(arguments) if first not in _OTHERS_WORDS and not completing else None
-    if empty:
-        print(f"chainwatch: {empty}", file=sys.stderr)
+    words, debug = ([*arguments], False) if completing else _without_debug(arguments)
+    first = completing or next((word for word in words if not word.startswith("-")), None)
+    if not completing and (wrong := _wrong(words, first)):
+        print(f"chainwatch: {wrong}", file=sys.stderr)
         return common.UNUSABLE
-    if first is None and "--version" in arguments:
-        return common.guarded(_say_version, debug=False)
+    if first is None and "--version" in words:
+        return common.guarded(_say_version, debug=debug)
+    if first is not None and not completing and words[0] in _HELP:
+        words = [first, words[0]]
+    if debug and first == "run":
+        words.append("--debug")  # it logs more, too
     app = build(first if first in COMMANDS else None)
-    return common.guarded(lambda: app(list(arguments), prog_name="chainwatch"), debug="--debug" in arguments)
+    return common.guarded(lambda: app(words, prog_name="chainwatch", standalone_mode=False), debug=debug)
 
 
-_OTHERS_WORDS = frozenset({"sbatch"})
-"""Commands whose words are another program's, which may want empty ones."""
+_HELP = ("-h", "--help")
+_OTHERS_WORDS = frozenset({"sbatch", "exec"})
+"""Commands whose words are another program's: its `--debug`, its empty ones."""
+_MAY_BE_EMPTY = frozenset({"--why", "--reason", "--exit-code", "--nodes", "--cluster"})
+"""Options of which nothing is an answer; and `--state` of `diagnose`, which is Slurm's."""
 
 
-def _empty_word(arguments: Sequence[str]) -> str | None:
-    """What is wrong with an argument that is empty, since `"$UNSET"` would mean the current directory to most commands."""
-    for before, word in zip(("", *arguments), arguments, strict=False):
-        if not word and not before.startswith("-"):
-            return "an argument is empty: is a variable of the shell not set?"
-    return None
+def _without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """`--debug` may stand anywhere among our own words."""
+    words = list(arguments)
+    ours = next((n for n, word in enumerate(words) if word == "--" or word in _OTHERS_WORDS), len(words))
+    kept = [word for word in words[:ours] if word != "--debug"]
+    return kept + words[ours:], len(kept) < ours
+
+
+def _wrong(words: Sequence[str], first: str | None) -> str:
+    """What is wrong with the words as a whole; empty if nothing is."""
+    before = words[: words.index(first)] if first is not None else words
+    if "--version" in before and len(words) > 1:
+        other = next(word for word in words if word != "--version")
+        return f"--version stands alone, without {common.utf8(other)}"
+    if first and first not in COMMANDS and first not in _LIGHT:
+        near = difflib.get_close_matches(first, [*COMMANDS, *_LIGHT], n=1)
+        hint = f"did you mean {near[0]}?" if near else "chainwatch --help lists them"
+        return f"no such command: {common.utf8(first)}; {hint}"
+    return "" if first in _OTHERS_WORDS else _empty_word(words, first)
+
+
+def _empty_word(words: Sequence[str], first: str | None) -> str:
+    """That an argument is empty: `"$UNSET"` would mean the current directory to most commands."""
+    unset = "is a variable of the shell not set?"
+    for before, word in zip(("", *words), words, strict=False):
+        option, equals, value = word.partition("=")
+        if not word:
+            option = before
+        elif not (option.startswith("--") and equals and not value):
+            continue
+        if not option.startswith("-"):
+            return f"an argument is empty: {unset}"
+        if option not in _MAY_BE_EMPTY and (first, option) != ("diagnose", "--state"):
+            return f"{option} is empty: {unset}"
+    return ""
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from chainwatch.supervisor.rules import RULES
 
 def check(
     config: Annotated[
-        Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration: a file, or a directory of files.")
+        Path | None, typer.Argument(metavar="CONFIG", help="Configuration: a file, or a directory of files.")
     ] = None,
     show_schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a configuration.")] = False,
     json: common.Json = False,
@@ -27,6 +27,8 @@ def check(
     Exit codes: 0 it is right, also where it has no chains or there are warnings; 2 it is not, or the site's file cannot be
     used: a daemon would not start.
     """
+    if show_schema and config is not None:
+        common.fail("--schema is of every configuration: leave the file out, or leave --schema out to check it")
     if show_schema:
         common.print_json(schema())
         return

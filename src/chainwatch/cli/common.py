@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from chainwatch.cli import usage
 from chainwatch.cli.completion import chain_names
 from chainwatch.cli.light import DEFAULT_STATE, NO_DIRECTORY, is_of_no_directory
+from chainwatch.cli.words import whole
 
 if TYPE_CHECKING:  # a database takes longer to import than many commands run
     from chainwatch.config import Config
@@ -36,11 +38,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def utf8(text: str | None) -> str | None:
-    """A word of the command line as text that a database and a terminal take: bytes that are no UTF-8 become `\\xff`.
+    """A word of the command line as text that a database and a terminal take: bytes that are no UTF-8 become `\\xff`, a
+    line break `\\n`.
 
     No chain's name holds a backslash, so such a name is simply not known.
     """
-    return None if text is None else os.fsencode(text).decode("utf-8", "backslashreplace")
+    if text is None:
+        return None
+    shown = os.fsencode(text).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 ChainName = Annotated[
@@ -48,8 +54,12 @@ ChainName = Annotated[
 ]
 
 
-AttemptNumber = Annotated[int | None, typer.Argument(metavar="[ATTEMPT]", help="Number of the attempt.", min=1)]
-AttemptOption = Annotated[int | None, typer.Option("--attempt", "-a", help="The same, as an option.", min=1)]
+AttemptNumber = Annotated[
+    int | None, typer.Argument(metavar="ATTEMPT", help="Number of the attempt.", parser=whole(1), show_default=False)
+]
+AttemptOption = Annotated[
+    int | None, typer.Option("--attempt", "-a", metavar="N", help="The same, as an option.", parser=whole(1))
+]
 
 
 def one_attempt(word: int | None, option: int | None) -> int | None:
@@ -61,7 +71,8 @@ def one_attempt(word: int | None, option: int | None) -> int | None:
 
 def fail(message: str, code: int = UNUSABLE) -> NoReturn:
     """One line on stderr, and out."""
-    typer.echo(f"chainwatch: {message}", err=True)
+    shown = "\n".join(utf8(line) or "" for line in message.split("\n"))  # a file's name may drive a terminal
+    typer.echo(f"chainwatch: {shown}", err=True)
     raise typer.Exit(code)
 
 
@@ -97,7 +108,7 @@ def known_chain(store: Store, name: str) -> ChainRecord:
 
         near = difflib.get_close_matches(name, [c.name for c in store.chains()], n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else "; `chainwatch status` lists them"
-        fail(f"no chain is named {name}{hint}", NO)
+        fail(f"no chain is named {name if len(name) <= 100 else f'{name[:100]}…'}{hint}", NO)
     return record
 
 
@@ -150,10 +161,12 @@ def ago(moment: datetime | None, at: datetime | None = None) -> str:
     return f"{seconds}s"
 
 
-def guarded(run: Callable[[], None], *, debug: bool) -> int:
+def guarded(run: Callable[[], int | None], *, debug: bool) -> int:
     """Run the program; whatever goes wrong ends in one line and an exit code, a traceback only with `--debug`."""
     try:
-        run()
+        return run() or 0
+    except typer.Exit as e:
+        return e.exit_code
     except SystemExit as e:
         return e.code if isinstance(e.code, int) else 0 if e.code is None else 1
     except KeyboardInterrupt:
@@ -162,13 +175,21 @@ def guarded(run: Callable[[], None], *, debug: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as e:
+        if usage.wants_help(e):
+            typer.echo(str(e), err=True)
+            return UNUSABLE
+        if wrong := usage.sentence(e):
+            typer.echo(f"chainwatch: {wrong}", err=True)
+            return UNUSABLE
+        if isinstance(e, typer.Abort):
+            typer.echo("chainwatch: given up: nothing was answered", err=True)
+            return UNUSABLE
         if debug:
             raise
         code, said = _told(e)
         for line in said.splitlines():
             print(f"chainwatch: {line}", file=sys.stderr)
         return code
-    return 0
 
 
 def _told(error: Exception) -> tuple[int, str]:

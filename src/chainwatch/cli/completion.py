@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from chainwatch.cli.words import one_of
+
 
 class Shell(StrEnum):
     """The shells that are known."""
@@ -18,7 +20,14 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")]) -> None:
+def completion(
+    shell: Annotated[
+        Shell,
+        typer.Argument(
+            metavar="bash|zsh|fish", help="Your shell.", parser=one_of(Shell), autocompletion=lambda: list(Shell)
+        ),
+    ],
+) -> None:
     """Print the completion script of a shell.
 
     bash: chainwatch completion bash > ~/.local/share/bash-completion/completions/chainwatch

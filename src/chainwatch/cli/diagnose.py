@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chainwatch.cli import common
 from chainwatch.diagnosis import CAUSES, diagnose
 from chainwatch.diagnosis.torn import told_apart
 from chainwatch.evidence import LogFile, read_logs
@@ -55,7 +55,7 @@ def command(
             show_envvar=False,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: common.Json = False,
 ) -> None:
     """Say why a job ended, what proves it, which node is to blame, and whether the same job again would help.
 
@@ -66,6 +66,10 @@ def command(
     known: Known | None = None
     try:
         matcher = _matcher(signatures)
+        if not log and any((state, exit_code, reason, nodes)):
+            raise UsageError("--state, --exit-code, --reason and --nodes go with --log: of a job Slurm tells them")
+        if log and cluster:
+            raise UsageError("--cluster is for a job id: with --log nothing is asked of Slurm")
         if log:
             evidence = _from_files([*map(str, log), *words], matcher, state, exit_code, reason, nodes)
         elif len(words) == 1:
@@ -73,8 +77,7 @@ def command(
         else:
             raise UsageError("give one job id, or --log with one or more files")
     except (UsageError, SignatureError) as error:
-        print(f"chainwatch diagnose: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
+        common.fail(str(error))
     verdict, more, rows = diagnose(evidence), {}, []
     if known is not None:
         from chainwatch.cli import diagnose_chain
@@ -83,23 +86,16 @@ def command(
         verdict = told_apart(verdict, evidence, lambda: found.earlier, lambda a: found.before.get(a.number))
         more, rows = {"chain": diagnose_chain.as_dict(known, evidence)}, diagnose_chain.rows(known, evidence)
     if as_json:
-        print(json.dumps({**as_dict(verdict), **more}, ensure_ascii=False, indent=2))
+        common.print_json({**as_dict(verdict), **more})
     else:
         print(for_people(verdict, evidence.logs, color=sys.stdout.isatty(), rows=rows))
 
 
 def run(argv: Sequence[str]) -> int:
     """Run the command with these arguments; the exit code (0 diagnosed, 2 wrong use or nothing known of the job)."""
-    try:
-        return int(app(args=list(argv), prog_name="chainwatch diagnose", standalone_mode=False) or 0)
-    except typer.Exit as end:
-        return end.exit_code
-    except Exception as error:  # click's usage errors have one face, and no traceback
-        show = getattr(error, "show", None)
-        if show is None:
-            raise
-        show()
-        return 2
+    return common.guarded(
+        lambda: app(args=list(argv), prog_name="chainwatch diagnose", standalone_mode=False), debug=True
+    )
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:
@@ -176,10 +172,14 @@ def _from_files(
     from chainwatch.slurm import hostlist, sacct, states
 
     known = states.parse_state(state) if state else states.State(JobState.UNKNOWN, None)
+    if state and known.state is JobState.UNKNOWN:
+        raise UsageError(
+            f"--state {state[:40]!r} is no state that Slurm shows: FAILED, TIMEOUT, 'CANCELLED by 1001', …"
+        )
     code: ExitCode | None = None
     if exit_code:
         code = sacct.exit_code(exit_code if ":" in exit_code else f"{exit_code}:0")
-        if code is None:
+        if code is None or code.code > 255 or code.signal > 127:
             raise UsageError(f"--exit-code {exit_code!r} is not like Slurm's `1:0`")
     try:
         names = hostlist.expand(nodes)

@@ -52,7 +52,7 @@ def known(state: Path | None, text: str, job: Job | None, cluster: str = "") -> 
         with common.opened(state) as store:
             return _of_attempt(store, job) if job is not None else _of_number(store, text, cluster)
     except StoreError as e:
-        print(f"chainwatch diagnose: what chainwatch remembers is left out: {e}", file=sys.stderr)
+        print(f"chainwatch: what chainwatch remembers is left out: {e}", file=sys.stderr)
         return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -23,8 +22,11 @@ _SIGNS = {"problem": "✗", "advice": "!", "ok": "✓", "unknown": "?"}
 
 
 def doctor(
-    config: Annotated[Path | None, typer.Argument(help="Configuration file or directory to check with it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Argument(metavar="CONFIG", help="Configuration to check with it: a file, or a directory of files."),
+    ] = None,
+    as_json: common.Json = False,
     contract: Annotated[
         bool, typer.Option("--contract", help="Play the reading part of the backends' contract on the cluster too.")
     ] = False,
@@ -33,8 +35,7 @@ def doctor(
 ) -> None:
     """Check the cluster, this machine and the set-up. Nothing is changed, posted or submitted.
 
-    Exit code 0: no problem (there may be advice); 1: problems; 2: the configuration cannot be read;
-    4: Slurm does not answer.
+    Exit codes: 0 no problem (there may be advice); 1 problems; 2 the configuration cannot be read; 4 Slurm does not answer.
     """
     from chainwatch.config import load
     from chainwatch.config.place import placed
@@ -48,15 +49,17 @@ def doctor(
     )
     found = []
     for finding in chain(examine(patient), _played(loaded) if contract else ()):
+        if quiet and finding.level in {Level.OK, Level.UNKNOWN}:
+            continue
         found.append(finding)
-        if as_json or (quiet and finding.level in {Level.OK, Level.UNKNOWN}):
+        if as_json:
             continue
         typer.echo(f"{_SIGNS[finding.level.value]} {finding.what} [{finding.code}]")
         for label, text in (("why", finding.why), ("mend", finding.mend)):
             if text and finding.level is not Level.OK:
                 typer.echo(f"    {label + ':':<6}{text}")
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+        common.print_json([asdict(finding) for finding in found])
     problems = {finding.code for finding in found if finding.level is Level.PROBLEM}
     if problems:
         raise typer.Exit(4 if "controller" in problems else 1)

@@ -78,7 +78,7 @@ def restore(
             Audit(common.state_directory(state)).note(common.now(), "restore", None, path=str(path))
             moves = aside.restore(store, os.path.expanduser(path), common.now())
     except aside.NothingToUndo as e:
-        common.fail(str(e), common.NO)
+        common.fail(common.utf8(str(e)) or "", common.NO)
     except aside.MoveError as e:
         common.fail(str(e), common.REFUSED)
     if json:
@@ -107,7 +107,9 @@ def nodes(json: common.Json = False, state: common.State = None) -> None:
 
 
 def backup(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy.")], state: common.State = None
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy: a file, or a directory.")],
+    json: common.Json = False,
+    state: common.State = None,
 ) -> None:
     """Copy the database, consistently, while the daemon runs; the copy is checked.
 
@@ -115,4 +117,7 @@ def backup(
     """
     with common.opened(state) as store:
         written = store.backup(path)
+    if json:
+        common.print_json({"backup": str(written.absolute()), "bytes": written.stat().st_size})
+        return
     typer.echo(f"{written} is a copy of the database")

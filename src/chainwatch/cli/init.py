@@ -19,8 +19,13 @@ DEFAULT = Path("~/.config/chainwatch/chainwatch.yaml")
 
 
 def init(
-    source: Annotated[str | None, typer.Argument(help="A batch script, or the id of a running job.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write it; - prints it.")] = DEFAULT,
+    source: Annotated[
+        str | None, typer.Argument(metavar="SCRIPT|JOBID", help="A batch script, or the id of a running job.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; - prints it.")
+    ] = DEFAULT,
+    json: common.Json = False,
 ) -> None:
     """Write a commented configuration that `chainwatch check` accepts.
 
@@ -37,12 +42,17 @@ def init(
     file = shlex.quote(str(target))
     text = render(begin, "" if str(output) == "-" or target == DEFAULT.expanduser() else " ".join(file.split()))
     if str(output) == "-":
-        typer.echo(text, nl=False)
+        if json:
+            common.print_json({"chain": begin.name, "mode": begin.mode, "written": None, "configuration": text})
+        else:
+            typer.echo(text, nl=False)
         return
+    if target.is_dir():
+        common.fail(f"{target} is a directory: name a file in it (a configuration may be a directory of files)")
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:  # a FileExistsError, too: there is a file where its directory should be
-        common.fail(f"cannot make {target.parent}: {error.strerror}")
+        common.fail(f"cannot make the directory {target.parent}: {error.strerror}")
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -54,6 +64,11 @@ def init(
         common.fail(f"cannot write {target}: {error.strerror}")
     with os.fdopen(handle, "w") as out:
         out.write(text)
+    if json:
+        common.print_json(
+            {"chain": begin.name, "mode": begin.mode, "written": str(target.absolute()), "configuration": text}
+        )
+        return
     typer.echo(f"wrote {target}; look through it, then: chainwatch check {file}")
     if job is not None:
         typer.echo(f"that job as its first: chainwatch adopt {job} --name {begin.name} -c {file}")

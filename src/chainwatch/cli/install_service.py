@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
+from chainwatch.cli import common
+from chainwatch.model.plain_file import text_of
 from chainwatch.supervisor import units
 
 
@@ -25,42 +27,54 @@ def install_service(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a unit that was changed.")] = False,
     show: Annotated[bool, typer.Option("--print", help="Print the units instead of writing them.")] = False,
+    json: common.Json = False,
 ) -> None:
     """Write the systemd unit of this installation.
 
-    Exit code 1: a changed unit is there already; 2: it cannot be written. Nothing is started: the
-    commands that do are printed.
+    Exit codes: 1 a changed unit is there already; 2 it cannot be written. Nothing is started: the commands that do are
+    printed.
     """
     user = user or once  # a pass runs as who submits, and the timer has no user of its own
     try:
         here = units.found(config)
         rendered = {name: units.render(name, here) for name in units.names(user=user, once=once)}
     except (ValueError, FileNotFoundError) as error:
-        _fail(str(error), 2)
+        common.fail(str(error))
     if show:
-        typer.echo("\n".join(rendered.values()), nl=False)
+        if json:
+            common.print_json({"units": rendered})
+        else:
+            typer.echo("\n".join(rendered.values()), nl=False)
         return
     where = directory or (units.USER.expanduser() if user else units.SYSTEM)
     for name, text in rendered.items():
         there = where / name
-        if there.exists() and there.read_text() != text and not force:
-            _fail(f"{there} is there already and differs; compare it with --print, or replace it with --force", 1)
+        if not force and _other(there, text):
+            common.fail(
+                f"{there} is there already and differs; compare it with --print, or replace it with --force", common.NO
+            )
     try:
         where.mkdir(parents=True, exist_ok=True)
         for name, text in rendered.items():
             _write(where / name, text)
-            typer.echo(f"wrote {where / name}")
+            if not json:
+                typer.echo(f"wrote {where / name}")
     except OSError as error:
         hint = "" if user else " (as root, or with --user for yourself)"
-        _fail(f"cannot write to {where}: {error.strerror}{hint}", 2)
+        common.fail(f"cannot write to {where}: {error.strerror}{hint}")
     if named := os.environ.get("CHAINWATCH_STATE"):
         typer.echo(
             f"chainwatch: CHAINWATCH_STATE is {named} here, and the service does not see it: write `state: {named}` into "
             "its configuration",
             err=True,
         )
+    steps = next_steps(user=user, once=once)
+    if json:
+        words = [line.partition("#")[0].strip() for line in steps]
+        common.print_json({"written": [str(where / name) for name in rendered], "next": words})
+        return
     typer.echo("Now type:")
-    for line in next_steps(user=user, once=once):
+    for line in steps:
         typer.echo(f"    {line}")
 
 
@@ -78,6 +92,16 @@ def next_steps(*, user: bool, once: bool) -> tuple[str, ...]:
     )
 
 
+def _other(path: Path, text: str) -> bool:
+    """Something else than this unit is there."""
+    try:
+        return text_of(path) != text
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return os.path.lexists(path)
+
+
 def _write(path: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -88,8 +112,3 @@ def _write(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def _fail(sentence: str, code: int) -> NoReturn:
-    typer.echo(sentence, err=True)
-    raise typer.Exit(code)

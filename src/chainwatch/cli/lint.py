@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from chainwatch.model.text import clean
 
 
 def lint(
-    script: Annotated[Path, typer.Argument(help="The batch script.")],
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The batch script.")],
     chain: Annotated[
         str | None,
         typer.Option(
@@ -29,23 +28,22 @@ def lint(
         ),
     ] = None,
     state: common.State = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
+    as_json: common.Json = False,
 ) -> None:
     """Find known gaps of a batch script. It is read, never run.
 
-    Exit code 0: no problem (there may be advice); 1: problems; 2: the script cannot be read.
+    Exit codes: 0 no problem (there may be advice); 1 problems, or no such chain; 2 the script cannot be read.
     """
     try:
         text = text_of(script)
     except OSError as error:
-        typer.echo(f"cannot read {script}: {error.strerror}", err=True)
-        raise typer.Exit(2) from None
+        common.fail(f"cannot read {script}: {error.strerror}")
     site, settings = _of_chain(chain, state)
     settings = settings or Chain(batch=script.absolute())
     missing = beforehand.missing_log_directories(settings, text, str(settings.directory or os.getcwd()))
     found = findings_of(text, replace(site, missing_log_directories=missing))
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+        common.print_json([asdict(finding) for finding in found])
     elif not found:
         typer.echo(f"{script}: nothing found")
     else:

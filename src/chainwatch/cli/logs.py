@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from chainwatch.cli import common
+from chainwatch.cli.words import whole
 from chainwatch.config.models import Chain
 from chainwatch.evidence.log_stream import Part, Tail, merged, parts, plain
 from chainwatch.evidence.logs_file import Unreadable
@@ -20,6 +22,7 @@ from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.reading import log_files
 
 _LOOK_AGAIN = 5.0
+_BEFORE = 40
 _ALL = 1 << 30
 """Lines of a log that appeared while it was followed: all of them."""
 _OVER = {ChainState.DONE, ChainState.STOPPED}
@@ -30,7 +33,16 @@ def logs(
     number: common.AttemptNumber = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the logs grow, over attempts.")] = False,
     attempt: common.AttemptOption = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="With -f: how many last lines come first.")] = 40,
+    lines: Annotated[
+        int | None,
+        typer.Option(
+            "--lines",
+            "-n",
+            metavar="N",
+            parser=whole(0, 10**9),
+            help="Only so many last lines [all; with -f, 40 before the new].",
+        ),
+    ] = None,
     state: common.State = None,
 ) -> None:
     """The logs of all attempts, or of one, as one stream. Ranks are merged by time where their lines are stamped.
@@ -45,10 +57,11 @@ def logs(
         if not wanted and not (follow and attempt is None):
             common.fail(f"{chain} has no attempt {attempt if attempt is not None else 'yet'}", common.NO)
         if follow:
-            _follow(store, record, lines, attempt)
+            _follow(store, record, _BEFORE if lines is None else lines, attempt)
             return
         steps = {save.path: save.step for save in store.saves(chain)}
-        for line in stream(record, attempts, wanted, steps):
+        found = stream(record, attempts, wanted, steps)
+        for line in found if lines is None else deque(found, maxlen=lines):
             _write(line)
 
 

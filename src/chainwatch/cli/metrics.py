@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from chainwatch.cli import common
+from chainwatch.cli.words import whole
 
 
 def metrics(
@@ -17,7 +18,9 @@ def metrics(
         Path | None, typer.Option("--textfile", help="Write node_exporter's format to this .prom file, by a rename.")
     ] = None,
     openmetrics: Annotated[bool, typer.Option("--openmetrics", help="Print OpenMetrics.")] = False,
-    max_chains: Annotated[int, typer.Option(min=1, help="Most chains with series of their own.")] = 200,
+    max_chains: Annotated[
+        int, typer.Option("--max-chains", metavar="N", parser=whole(1), help="Most chains with series of their own.")
+    ] = 200,
     state: common.State = None,
 ) -> None:
     """Print the metrics, or write them for node_exporter. What only the running loop knows (polls, blindness) is not
@@ -25,6 +28,8 @@ def metrics(
     from chainwatch.web import metrics as rendering
     from chainwatch.web.view import look
 
+    if openmetrics and textfile is not None:
+        common.fail("a textfile has node_exporter's own format: --openmetrics is for what is printed")
     with common.opened(state) as store:
         view = look(store, common.now(), None)
     try:

@@ -14,6 +14,7 @@ from chainwatch.actions import options as words
 from chainwatch.cli import common
 from chainwatch.cli.first import captured_environment, captured_umask
 from chainwatch.config.explain import in_words
+from chainwatch.config.load import NAME, NAME_RULE
 from chainwatch.config.models import Chain
 from chainwatch.config.values import expand_path
 from chainwatch.model.plain_file import text_of
@@ -135,6 +136,13 @@ def safe_name(name: str) -> str:
     """A chain's name made of a job's."""
     word = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:90]
     return word if word and word[0].isalnum() else f"run-{word}".rstrip("-")
+
+
+def proper_name(name: str) -> str:
+    """A chain's name that was asked for; out, where it can be none: another one would not be found again."""
+    if not NAME.fullmatch(name):
+        common.fail(f"{NAME_RULE}; not {name[:100]!r}")
+    return name
 
 
 def job_id_of(record: ChainRecord) -> int | None:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from chainwatch.cli.attended import another_configuration, daemon_line
-from chainwatch.cli.common import NO, State, fail, now, opened
+from chainwatch.cli.common import NO, UNUSABLE, Json, State, fail, now, opened, print_json
 from chainwatch.supervisor.reloading import answered
 
 PATIENCE = 20.0
@@ -24,6 +24,7 @@ def reload(
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="Check this configuration first; a wrong one is not sent.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Let the daemon of this state read its configuration again, and say what came of it.
 
@@ -59,8 +60,18 @@ def reload(
         with opened(state, loaded) as store:
             answer = answered(store)
         if answer.get("at") != before:
-            if answer["problem"]:
-                fail(answer["problem"])
-            typer.echo(answer["said"])
+            _say(holder, not answer["problem"], answer["problem"] or answer["said"], json)
             return
-    typer.echo(f"asked {holder}, which waits for Slurm now: its log says what comes of it")
+    _say(holder, None, f"asked {holder}, which waits for Slurm now: its log says what comes of it", json)
+
+
+def _say(daemon: str, granted: bool | None, said: str, json: bool) -> None:
+    """`granted` None: nobody knows yet."""
+    if json:
+        print_json({"daemon": daemon, "granted": granted, "said": said})
+    elif granted is False:
+        fail(said)
+    else:
+        typer.echo(said)
+    if granted is False:
+        raise typer.Exit(UNUSABLE)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from chainwatch.cli import common
+from chainwatch.cli.words import one_of
+
+
+class Level(StrEnum):
+    """What is not said any more below it."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 def run(
@@ -16,7 +27,10 @@ def run(
     observe: Annotated[bool, typer.Option("--observe", help="Change nothing outside; say what would be done.")] = False,
     once: Annotated[bool, typer.Option("--once", help="One pass, then exit (for cron or scrontab).")] = False,
     json: Annotated[bool | None, typer.Option("--json/--human", help="Log as JSON [in a pipe], or for people.")] = None,
-    level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
+    level: Annotated[
+        Level,
+        typer.Option("--log-level", metavar="LEVEL", parser=one_of(Level), help="debug, info, warning or error."),
+    ] = Level.INFO,
     debug: Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")] = False,
     state: common.State = None,
 ) -> None:

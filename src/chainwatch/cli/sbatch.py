@@ -14,7 +14,7 @@ from chainwatch.actions import options as words
 from chainwatch.cli import common
 from chainwatch.cli.attended import warn_unattended
 from chainwatch.cli.first import submit_first
-from chainwatch.cli.registering import chain_of, job_id_of, new_chain, one_chain_a_task, safe_name
+from chainwatch.cli.registering import chain_of, job_id_of, new_chain, one_chain_a_task, proper_name, safe_name
 from chainwatch.config.models import Config
 from chainwatch.model.plain_file import text_of
 from chainwatch.slurm.jobids import expand_tasks, one_by_one
@@ -31,9 +31,9 @@ def sbatch(context: typer.Context) -> None:
     --cw-done-step, --cw-done-mark, --cw-mode, --cw-hand-over. Exit codes as sbatch's (1: refused).
     """
     given = list(context.args)
-    if not given or given in (["--help"], ["-h"]):
-        typer.echo(context.get_help() if given else "Usage: chainwatch sbatch [sbatch's options] SCRIPT [ARGS]")
-        raise typer.Exit(0 if given else common.UNUSABLE)
+    if given in (["--help"], ["-h"]):
+        typer.echo(context.get_help())
+        return
     try:
         line = words.parse(given)
     except ValueError as e:
@@ -53,12 +53,13 @@ def sbatch(context: typer.Context) -> None:
         chain = chain_of(own, option_words, script, line.args)
     except ValueError as e:
         common.fail(f"the chainwatch options are wrong: {e}")
-    name = own.get("cw-name") or job_name
+    asked = own.get("cw-name")
+    name = job_name if asked is None else proper_name(asked)
     array = words.last(slurm_options, "array") or words.last(in_script, "array")
     parsable = words.last(line.options, "parsable") is not None
     with common.opened(where, create=True) as store:
         clusters = backends(Config(state=where), store)
-        record = new_chain(store, safe_name(name or called), chain, clusters, Origin.SBATCH, own.get("cw-name"))
+        record = new_chain(store, safe_name(name or called), chain, clusters, Origin.SBATCH, asked)
         if array is not None:
             record = store.update_chain(record.name, facts={**record.facts, "array": {"id": None, "task": None}})
         record = submit_first(store, where, record, clusters)
@@ -91,7 +92,7 @@ def _script(line: words.CommandLine) -> tuple[str | None, str, str]:
         return None, f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{wrapped}\n", "wrap"
     if line.script is None:
         if sys.stdin.isatty():
-            common.fail("name the batch script")
+            common.fail("name the batch script, or give it on standard input (see chainwatch sbatch --help)")
         text = sys.stdin.buffer.read().decode(errors="surrogateescape")
         if not text.startswith("#!"):
             common.fail("this does not look like a batch script: its first line must start with #!", common.NO)

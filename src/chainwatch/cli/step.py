@@ -27,7 +27,7 @@ TURN = 60.0
 def step(
     chain: Annotated[
         str | None,
-        typer.Argument(metavar="[CHAIN]", help="Name of the chain.", envvar="CHAINWATCH_CHAIN", callback=common.utf8),
+        typer.Argument(metavar="CHAIN", help="Name of the chain.", envvar="CHAINWATCH_CHAIN", callback=common.utf8),
     ] = None,
     config: Annotated[
         Path | None,

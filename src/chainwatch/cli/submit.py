@@ -39,15 +39,14 @@ def submit(
     """
     loaded = load(config, RULES).config if config is not None else None
     where = common.state_directory(state, loaded)
-    with common.opened(where, loaded, create=True) as store:
-        clusters = backends(loaded, store) if loaded is not None else reachable(store)
-        record = store.chain(chain)
-        if loaded is not None and chain in loaded.chains:
-            record = registered(store, chain, loaded.chains[chain], clusters)
-        elif record is None and loaded is not None:
+    with common.opened(where, loaded, create=loaded is not None) as store:
+        asked = loaded.chains.get(chain) if loaded is not None else None
+        if asked is None and loaded is not None and store.chain(chain) is None:
             common.fail(f"{config} has no chain named {chain}: it has {', '.join(loaded.chains) or 'none'}", common.NO)
-        elif record is None:
-            record = common.known_chain(store, chain)
+        known = common.known_chain(store, chain) if asked is None else None  # said before Slurm is asked
+        clusters = backends(loaded, store) if loaded is not None else reachable(store)
+        record = known if asked is None else registered(store, chain, asked, clusters)
+        assert record is not None, "it is known, or registered now"
         if record.released:
             common.fail(
                 f"{chain} was taken out of the daemon's configuration: put it back, then `chainwatch reload`",
@@ -55,7 +54,7 @@ def submit(
             )
         if store.attempts(chain) or record.facts.get("expected"):
             common.fail(f"{chain} has jobs already: `chainwatch retry {chain}` submits the next one", common.REFUSED)
-        if (left := _left_over(store, clusters[record.cluster], chain)) is not None:
+        if (left := _left_over(store, clusters.get(record.cluster), chain)) is not None:
             common.fail(
                 f"job {left.shown_id} of a chain {chain} that was forgotten still lives, and two jobs of one run must not "
                 f"meet: `scancel {left.shown_id}` ends it; the daemon takes it up where the configuration names {chain}",
@@ -73,7 +72,7 @@ def submit(
         _say(record, json, f"{chain}: ", doubtful=bool(store.open_intents(chain)))
 
 
-def _left_over(store: Store, backend: Backend, chain: str) -> Job | None:
+def _left_over(store: Store, backend: Backend | None, chain: str) -> Job | None:
     """A live job that this state submitted for a chain of that name, which has none."""
 
     def left(job: Job) -> bool:
@@ -81,7 +80,8 @@ def _left_over(store: Store, backend: Backend, chain: str) -> Job | None:
         ours = tag is not None and (tag.instance, tag.chain) == (short_instance(store.instance), chain)
         return ours and not job.state.terminal
 
-    return next((job for job in backend.queue(getpass.getuser()) if left(job)), None)
+    jobs = backend.queue(getpass.getuser()) if backend is not None else ()  # no such cluster: said when it is submitted
+    return next((job for job in jobs if left(job)), None)
 
 
 def _say(record: ChainRecord, json: bool, prefix: str, *, doubtful: bool) -> None:

@@ -69,6 +69,11 @@ def _verify(path: str, given: Arguments) -> int:
     from chainwatch.checkpoints.verify import SETTLE, verify
 
     rule = rule_of(given.values)
+    keep, rate = _number(given, "--keep", 2.0), _number(given, "--rate", 0.0)
+    if "--seal" not in given.flags and given.values.keys() & {"--keep", "--rate"}:
+        raise Usage("--keep and --rate are for --seal")
+    if keep != int(keep):
+        raise Usage(f"--keep takes a whole number, not {given.values['--keep']!r}")
     passes = len(given.flags & {"--deep", "--nan", "--seal"})
     progress, cleared = _progress(path, passes)
     state = _state(given)
@@ -92,7 +97,7 @@ def _verify(path: str, given: Arguments) -> int:
 
             counts = {each.path: list(count_nans(each.path, progress)) for each in report.checkpoints}
         if "--seal" in given.flags:
-            sealed = _seal(report, state, given, progress)
+            sealed = _seal(report, state, int(keep), rate, progress)
     except OSError as error:
         say(error_text(error, path))
         return USAGE
@@ -134,14 +139,13 @@ def _state(given: Arguments) -> str:
     )
 
 
-def _seal(report: RunReport, state: str, given: Arguments, progress: Callable[[int], None]) -> Dict[str, str]:
+def _seal(report: RunReport, state: str, keep: int, rate: float, progress: Callable[[int], None]) -> Dict[str, str]:
     """Path of each checkpoint that was to be sealed -> why it could not be; empty where it is sealed now."""
     from chainwatch.checkpoints.seal import SealError, due, make_seal
 
-    keep, rate = _number(given, "--keep", 2.0), _number(given, "--rate", 0.0)
-    newest = [each for each in report.checkpoints if each.intact][-int(keep) :] if keep >= 1 else []
+    newest = [each for each in report.checkpoints if each.intact][-keep:] if keep else []
     done = {each.path: "" for each in newest}  # those that are not due have a seal that fits
-    for each in due(report, state, int(keep)):
+    for each in due(report, state, keep):
         try:
             make_seal(each, state, int(rate * 1e6) or None, progress=progress)
         except SealError as error:

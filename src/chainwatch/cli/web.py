@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import suppress
+from json import dumps
 from pathlib import Path
 from socket import AF_UNIX
 from socket import socket as Socket
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 
 from chainwatch.cli import common
+from chainwatch.cli.words import whole
 
 
 def web(
@@ -19,7 +21,10 @@ def web(
         Path | None,
         typer.Option("--socket", help="The daemon's Unix socket [web.sock in its state].", envvar="CHAINWATCH_SOCKET"),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Loopback port; 0: a free one.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", parser=whole(0, 65535), help="Loopback port; 0: a free one.")
+    ] = 0,
+    json: common.Json = False,
     state: common.State = None,
 ) -> None:
     """Forward the daemon's page to a loopback port, behind an address that works once. Ends with Ctrl-C.
@@ -32,20 +37,21 @@ def web(
 
     path = common.state_directory(state) / "web.sock" if socket is None else socket.expanduser()
     if not path.is_socket():
-        typer.echo(f"there is no socket at {path}: does the daemon run here? {_where_it_runs(state)}", err=True)
-        raise typer.Exit(2)
+        common.fail(f"there is no socket at {path}: does the daemon run here? {_where_it_runs(state)}")
     if why := _deaf(path):
-        typer.echo(f"nobody answers at {path} ({why}): {_where_it_runs(state)}", err=True)
-        raise typer.Exit(2)
+        common.fail(f"nobody answers at {path} ({why}): {_where_it_runs(state)}")
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # for the threads of `forward` too: they wait for `sigwait` below
     try:
         served, address = forward(path, port)
     except ServerError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        common.fail(str(error))
     with served:
-        typer.echo(address)
+        if json:
+            # one line: whoever reads it has no end of the output to wait for
+            print(dumps({"address": address, "port": served.port, "socket": str(path)}), flush=True)
+        else:
+            typer.echo(address)
         typer.echo(f"(once; from elsewhere: ssh -L {served.port}:127.0.0.1:{served.port} this-machine)", err=True)
         signal.sigwait(ends)
 

@@ -9,6 +9,7 @@ import typer
 
 from chainwatch.actions import wishes
 from chainwatch.cli import common
+from chainwatch.cli.words import one_of
 from chainwatch.model.chain import ChainState, Mode
 from chainwatch.model.durations import parse_duration
 from chainwatch.store import Store
@@ -56,6 +57,8 @@ def pause(
         length = None if span is None else parse_duration(span)
     except ValueError as e:
         common.fail(str(e))
+    if span is not None and not length:
+        common.fail("--for 0 would be no pause at all: name a span, or leave --for out until `resume`")
     _wish(chain, state, json, lambda store: wishes.pause(store, chain, common.now(), span=length, why=why, holds=hold))
     if hold:
         from chainwatch.cli.live_jobs import hold_pending
@@ -120,7 +123,15 @@ def done(chain: common.ChainName, why: Why = "", json: common.Json = False, stat
 
 def mode(
     chain: common.ChainName,
-    mode: Annotated[Mode, typer.Argument(metavar="observe|act", help="What chainwatch may do.")],
+    mode: Annotated[
+        Mode,
+        typer.Argument(
+            metavar="observe|act",
+            help="What chainwatch may do.",
+            parser=one_of(Mode),
+            autocompletion=lambda: list(Mode),
+        ),
+    ],
     json: common.Json = False,
     state: common.State = None,
 ) -> None:

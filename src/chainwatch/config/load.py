@@ -18,6 +18,7 @@ from chainwatch.config.values import literal_path
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """A chain's name: safe in file names, job names, comments and metrics."""
+NAME_RULE = "letters, digits, `.`, `_` and `-` make a chain's name, a letter or digit first, 100 at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,7 @@ class _File:
 
     def _add(self, made: dict[str, Tree], name: str, settings: Tree) -> None:
         if not NAME.fullmatch(name):
-            said = "letters, digits, `.`, `_` and `-` make a chain's name, a letter or digit first, 100 at most"
-            self._problems.append(settings.problem(f"{said}; not {name!r}"))
+            self._problems.append(settings.problem(f"{NAME_RULE}; not {name!r}"))
         elif name in made:
             self._problems.append(settings.problem(f"the name {name} is made twice: put every `{{key}}` into it"))
         _aside(made, name, self._chain(settings))

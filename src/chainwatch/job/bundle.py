@@ -6,6 +6,8 @@ import os
 import zipfile
 from typing import Iterator, Tuple
 
+from chainwatch.model.plain_file import gives_way
+
 PARTS = (
     "__init__.py", "model/__init__.py", "model/checkpoint.py", "model/light.py", "model/plain_file.py", "job", "checkpoints",
     "cli/__init__.py", "cli/__main__.py", "cli/light.py", "cli/latest.py", "cli/verify.py", "cli/bar.py", "cli/exec.py",
@@ -29,19 +31,31 @@ _DATE = (2020, 1, 1, 0, 0, 0)
 def write_bundle(path: str, interpreter: str = "/usr/bin/env python3") -> int:
     """Write the file, executable, replaced as a whole; its size in bytes. The same sources give the same bytes.
 
-    Raises OSError.
+    Raises OSError, also where PATH is something else than an earlier one; ValueError for an interpreter that is no command.
     """
+    if not interpreter.strip() or not interpreter.isprintable():
+        raise ValueError("a command is expected as the interpreter, not %r" % interpreter)
+    gives_way(path, is_bundle)
     temporary = "%s.%d" % (path, os.getpid())
-    with open(temporary, "wb") as out:
-        out.write(b"#!" + interpreter.encode() + b"\n")
-        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-            _add(archive, "__main__.py", _START.encode())
-            for name, source in _sources():
-                with open(source, "rb") as file:
-                    _add(archive, "chainwatch/" + name, file.read())
-    os.chmod(temporary, 0o755)
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as out:
+            out.write(b"#!" + interpreter.encode() + b"\n")
+            with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+                _add(archive, "__main__.py", _START.encode())
+                for name, source in _sources():
+                    with open(source, "rb") as file:
+                        _add(archive, "chainwatch/" + name, file.read())
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
     return os.path.getsize(path)
+
+
+def is_bundle(head: bytes) -> bool:
+    """A file that begins so was written by `write_bundle`."""
+    return head.startswith(b"#!") and head.partition(b"\n")[2].startswith(b"PK\3\4")
 
 
 def _sources() -> Iterator[Tuple[str, str]]:

@@ -6,6 +6,12 @@ import errno
 import os
 import stat
 
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HEAD = 4096
 MOST_BYTES = 16 << 20
 """Larger than any text that a person writes."""
 
@@ -25,6 +31,20 @@ def open_plain(path: str | os.PathLike[str]) -> int:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+
+
+def gives_way(path: str | os.PathLike[str], ours: Callable[[bytes], bool]) -> None:
+    """That a file that a person named may be replaced by a rename: there is none, an empty one, or one that is ours by its
+    first bytes. Raises OSError otherwise: a rename would put a file in the place of a device, too."""
+    try:
+        handle = open_plain(path)
+    except FileNotFoundError:
+        return
+    with os.fdopen(handle, "rb") as file:
+        head = file.read(_HEAD)
+    if head and not ours(head):
+        said = "it is there and nothing that chainwatch wrote, so it is left as it is: name another file"
+        raise FileExistsError(errno.EEXIST, said, os.fspath(path))
 
 
 def may_exist(path: str | os.PathLike[str]) -> bool:

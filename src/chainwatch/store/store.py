@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.engine import URL, Connection, Engine
 
+from chainwatch.model.plain_file import gives_way
 from chainwatch.store import schema
 from chainwatch.store.attempts import Attempts
 from chainwatch.store.chains import Chains
@@ -72,8 +73,13 @@ class Store(Leases, Chains, Attempts, Intents, Notices, Nodes, Journal, Track, M
             path = path / f"chainwatch-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.db"
         if path.exists() and path.samefile(self.file):
             raise StoreError(f"{path} is the database itself: choose another file for the backup")
-        if path.exists() and not _may_give_way(path):
-            raise StoreError(f"{path} is no earlier backup, so it is left as it is: choose another file for the backup")
+        try:
+            gives_way(path, lambda head: head.startswith(b"SQLite format 3\0"))
+        except OSError as error:
+            if isinstance(error, FileExistsError) or path.exists():
+                raise StoreError(
+                    f"{path} is no earlier backup, so it is left as it is: choose another file for the backup"
+                ) from None
         return _copy(self.file, path)
 
 
@@ -170,17 +176,6 @@ def _private_directory(path: Path) -> None:
             raise StoreError(f"others may write to {path}: choose a directory of chainwatch's own with `state:`")
         if not names or FILE_NAME in names:
             path.chmod(0o700)
-
-
-def _may_give_way(path: Path) -> bool:
-    """An SQLite database, or the empty file that `mktemp` makes; never a device, a script or a checkpoint."""
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:
-            return file.read(16) in (b"SQLite format 3\0", b"")
-    except OSError:
-        return False
 
 
 def _copy(source: Path, target: Path) -> Path:

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from chainwatch import __version__
 from chainwatch.model.chain import ChainState
+from chainwatch.model.plain_file import gives_way
 from chainwatch.store.counters import Counted
 from chainwatch.store.records import ChainRecord
 from chainwatch.store.standing import Standing, standing
@@ -98,7 +99,9 @@ def render(view: View, *, max_chains: int = 200, open_metrics: bool = False) -> 
 
 
 def write_textfile(path: Path, view: View, *, max_chains: int = 200) -> None:
-    """Write the text format for node_exporter, by a rename, so that it never reads half a file. Raises OSError."""
+    """Write the text format for node_exporter, by a rename, so that it never reads half a file. Raises OSError, also where
+    PATH is something else than metrics."""
+    gives_way(path, lambda head: head.startswith(b"# HELP "))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as out:
