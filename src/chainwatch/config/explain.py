@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from chainwatch.config import shape
 from chainwatch.config.document import STAND_IN, Problem, Tree
-from chainwatch.config.models import Config
+from chainwatch.config.foreign import meant
+from chainwatch.config.models import Chain, Config
 
 _SECRET = frozenset({"alerts", "web", "database"})
 """Where somebody may have pasted a secret: values from there are not repeated."""
@@ -103,7 +104,8 @@ def _message(item: dict[str, Any], path: tuple[Any, ...], spot: Tree, top: type[
         limit = next(context[name] for name in ("ge", "gt", "le", "lt") if name in context)
         expected = f"{_LIMITS[kind]} {limit:g} is expected"
     elif kind in {"literal_error", "enum"}:
-        return _choice("", _shown(spot, path), str(context["expected"]))
+        hint = "; the batch script itself is named by `batch`" if path[-1:] == ("script",) else ""
+        return _choice("", _shown(spot, path), str(context["expected"])) + hint
     elif kind == "too_short":
         expected = "a list with something in it is expected"
     else:
@@ -113,8 +115,12 @@ def _message(item: dict[str, Any], path: tuple[Any, ...], spot: Tree, top: type[
 
 
 def unknown_key(key: str, path: tuple[Any, ...], top: type[BaseModel] = Config) -> str:
-    """What to say of a key that does not exist at this path: the nearest one there, or where a key of that name is."""
-    known = shape.keys(shape.at(path, top))
+    """What to say of a key that does not exist at this path: what a word of another tool means here, the nearest key
+    there, or where a key of that name is."""
+    here = shape.at(path, top)
+    if Chain in shape.sections(here) and (meaning := meant(key)):
+        return f"is not a known key; {meaning}"
+    known = shape.keys(here)
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     if near:
         return f"is not a known key; did you mean `{near[0]}`?"
