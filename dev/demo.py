@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import signal
+
+if __name__ == "__main__":  # Ctrl-C while the rest is still loaded ends it without a word: nothing was started yet
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+import json
 import sys
 import threading
 import time
@@ -23,17 +27,18 @@ def main() -> int:
             f"demo: {', '.join(missing)} not installed: `make demo` as root installs Slurm's daemons", file=sys.stderr
         )
         return 1
-    root = Path(".lab") / time.strftime("demo-%Y%m%d-%H%M%S")
-    root.mkdir(parents=True)
     began = time.monotonic()
     telling = Telling.here(sys.stdout.isatty())
+    root = Path(".lab") / time.strftime("demo-%Y%m%d-%H%M%S")
+    root.mkdir(parents=True)
     print(PROLOGUE.format(steps=STEPS), end="\n\n", flush=True)
 
     def tell(sentence: str) -> None:
         for line in telling.stage(time.monotonic() - began, sentence):
             print(line, flush=True)
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(which, _interrupt)
     night: Night | None = None
     code = 1
     try:

@@ -24,6 +24,8 @@ class Desk:
 
     def __init__(self, state: Path, patch: pytest.MonkeyPatch) -> None:
         self.lab, self.state = Lab(), state
+        patch.setattr(adopt.time, "sleep", self.lab.clock.sleep)
+        patch.setattr(adopt.common, "now", self.lab.clock.now)
         patch.setattr(adopt, "backends", lambda config, store: {self.lab.backend.name: self.lab.backend})
 
     def array(self, tasks: str) -> int:
@@ -80,9 +82,10 @@ def test_any_component_of_a_het_job_stands_for_the_whole_of_it(desk: Desk, capsy
     """The kind: a part of a job taken for a job, so that one job had two chains."""
     desk.lab.script(batch(None))
     leader = desk.lab.submit("-n1", ":", "-n2", "--exclude=n4")
-    assert desk.adopt(leader) == 2, "accounting does not know the command line yet, and half a job is none"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(desk.lab.backend, "accounting", lambda ids: [])
+        assert desk.adopt(leader) == 2, "the command line is not known, and half a job is none"
     assert "several components" in capsys.readouterr().err
-    desk.lab.clock.sleep(90)
     assert desk.adopt(leader + 1, "--name", "het") == 0
     assert f"job {leader}+0 is the chain het now" in capsys.readouterr().out
     assert desk.chains()["het"].settings["sbatch"] == ["-n1", ":", "-n2", "--exclude=n4"]
@@ -174,3 +177,13 @@ def test_a_name_that_the_configuration_has_is_answered_with_the_way_to_it(
     store.close()
     assert desk.adopt(job_id, "--name", "run7") == 3
     assert "`chainwatch adopt JOBID --name run7 -c CONFIG`" in capsys.readouterr().err
+
+
+def test_a_job_that_was_submitted_a_moment_ago_is_adopted_with_all_its_options(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kind: accounting is seconds late, and what it does not say yet is taken for unknown."""
+    desk.lab.script(batch(None))
+    assert desk.adopt(desk.lab.submit("--qos=extra", "--nice=7"), "--name=run") == 0
+    assert "not known in full" not in capsys.readouterr().err
+    assert desk.chains()["run"].settings["sbatch"] == ["--qos=extra", "--nice=7"]

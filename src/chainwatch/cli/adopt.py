@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +39,11 @@ from chainwatch.store.records import ChainRecord, Origin
 from chainwatch.supervisor.arrays import array_of
 from chainwatch.supervisor.clusters import backends
 from chainwatch.supervisor.rules import RULES
+
+LATE = timedelta(seconds=8)
+"""So long after its submission accounting may not know a job's command line yet (seen on 22.05: two seconds)."""
+AGAIN = 1.0
+"""Seconds between two looks."""
 
 
 def adopt(
@@ -210,13 +217,16 @@ def _owner(store: Store, job: Job) -> str | None:
 
 
 def _with_submit_line(backend: Backend, job: Job) -> Job:
-    """sacct alone knows the submit line; without it the options of the script have to do."""
-    try:
-        records = backend.accounting([job.job_id])
-    except NoInformation:
-        return job
-    line = next((r.submit_line for r in reversed(records) if r.submit_line), "")
-    return replace(job, submit_line=line or job.submit_line)
+    """sacct alone knows the submit line, and of a new job seconds late; without it the options of the script have to do."""
+    while True:
+        try:
+            records = backend.accounting([job.job_id])
+        except NoInformation:
+            return job
+        line = next((r.submit_line for r in reversed(records) if r.submit_line), "")
+        if line or common.now() - job.attempt.submitted > LATE:
+            return replace(job, submit_line=line or job.submit_line)
+        time.sleep(AGAIN)
 
 
 def _by_hand(backend: Backend, state: Path, job: Job) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -232,8 +242,10 @@ def _by_hand(backend: Backend, state: Path, job: Job) -> tuple[str, tuple[str, .
     except ValueError:
         line = words.CommandLine((), None, ())
     if command and line.script is not None:
-        path = os.path.normpath(os.path.join(job.directory, line.script))
-        if " ".join((path, *line.args)) == command.strip() or " ".join((line.script, *line.args)) == command.strip():
+        full = os.path.join(job.directory, line.script)
+        path = os.path.normpath(full)
+        # Slurm keeps `../run.sh` and `./run.sh` as they were typed behind the directory.
+        if command.strip() in {" ".join((script, *line.args)) for script in (path, full, line.script)}:
             return path, line.option_words, line.args
     path, *args = command.split(" ") if command else ("",)
     if not command or not os.path.isfile(os.path.join(job.directory, path)):
