@@ -14,7 +14,6 @@ SURVIVED = 3
 SURVIVED_NOTICE = 12
 """Slurm's notice and the program's last steps overtake each other, so a notice needs more steps to be an old one."""
 _REACTIVE = frozenset({Cause.NETWORK_FABRIC, Cause.HANG, Cause.RENDEZVOUS})
-"""What the other ranks print when one rank dies."""
 _REACTIVE_BELOW = 80
 _AN_ECHO = 18
 """Effects from this specificity on tell that something failed: aborts of NCCL, lost peers, a dead store."""
@@ -41,6 +40,11 @@ def went_on(finding: Finding) -> bool:
     """The program went on training after this line."""
     notice = finding.cause in _SLURM_SPEAKS
     return finding.survived >= (SURVIVED_NOTICE if notice else SURVIVED)
+
+
+def reacts(finding: Finding) -> bool:
+    """What the other ranks print when one rank dies or is stopped."""
+    return finding.cause in _REACTIVE and finding.specificity < _REACTIVE_BELOW
 
 
 def before(first: Finding, second: Finding) -> bool:
@@ -76,7 +80,7 @@ def choose(findings: Sequence[Finding]) -> Choice:
         if later is not None:
             causes.remove(finding)
             aside.append(SetAside(finding, f"something went well after it, until `{_short(later)}`"))
-    reactive = [f for f in causes if f.cause in _REACTIVE and f.specificity < _REACTIVE_BELOW]
+    reactive = [f for f in causes if reacts(f)]
     for finding in reactive:
         trigger = next((f for f in causes if _could_trigger(f) and before(f, finding)), None)
         if trigger is not None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from chainwatch.diagnosis.choice import Choice, before, choose, first_of, went_on
+from chainwatch.diagnosis.choice import Choice, before, choose, first_of, reacts, went_on
 from chainwatch.diagnosis.job_side import killed_for_memory, refused_to_start
 from chainwatch.diagnosis.slurm_end import SlurmEnd, read_slurm, without_probes
 from chainwatch.diagnosis.wording import Reading, in_words
@@ -270,6 +270,7 @@ def _without_older_attempts(evidence: Evidence, choice: Choice) -> Choice:
     distance = 0 if evidence.job.state is JobState.FAILED else _A_NEW_START
     later = [f for f in evidence.logs.findings if before(notice, f) and f.order - notice.order > distance]
     later = [f for f in later if f.cause is not Cause.COMPLETED and f.signature not in _NOTICES]
+    later = [f for f in later if not reacts(f) or f.order - notice.order > _A_NEW_START]
     anew = choose(later)
     return choice if anew.root is None or anew.root.effect else anew
 
@@ -373,6 +374,7 @@ def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
     if not any(line.offset == root.where.offset for line in tail):
         return False
     after = [line for line in tail if (line.offset or 0) > (root.where.offset or 0) and line.text.strip()]
+    after = [line for line in after if not line.text.startswith(_BESIDES)]
     if root.well or sum(_GOES_ON.search(line.text) is not None for line in after) > 1:
         return False
     return sum((line.source, line.offset) not in places for line in after) <= _LAST_WORDS
@@ -385,6 +387,8 @@ _LAST_EPOCH = "completion/keras-last-epoch"
 _ONLY_AT_START = frozenset({"config/argparse", "config/hydra-omegaconf", "environment/script-file-missing"})
 _STAGE_FAILS = frozenset({Cause.OOM_GPU, Cause.NUMERIC, Cause.USER_CODE, Cause.USER_CONFIG, Cause.CHECKPOINT_CORRUPT})
 _LAST_WORDS = 5
+_BESIDES = ("+ ", "wandb:")
+"""The shell tells what it does next, a tracker sums up: not the program."""
 _GOES_ON = re.compile(
     r"(?i)\b(?:epoch|step|iter(?:ation)?)\b\W{0,3}\d+.*\b(?:loss|acc\w*|lr)\b"
     r"|^[\[\d][\d:,. TZ/-]{14,}\]?(?: - \S+)? - INFO - "

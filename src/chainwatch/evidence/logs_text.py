@@ -30,7 +30,7 @@ _COLLECTED = re.compile(
 _STAMPED = re.compile(
     rb"(?:\[?\d{4}-\d\d-\d\d[ T_]\d\d:\d\d:\d\d[\d.,]{0,10}(?:Z|[+-]\d\d:?\d\d)?\]?(?: std(?:out|err) [FP])?"
     rb"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\]?"
-    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [A-Za-z][\w.-]{0,62})?(?: [\w./-]{1,40}\[\d+\]:)?)[:|]? ?\|? "
+    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [A-Za-z][\w.-]{0,62})?(?: [\w./-]{1,40}\[\d+\]:)?)(?:[:|]| \|)? "
 )
 _UNSTAMPED = re.compile(
     rb"Traceback \(most recent|  File \"|    \S|  what\(\)|(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?::|$)"
