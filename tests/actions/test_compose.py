@@ -57,6 +57,8 @@ def option(made: Submission, name: str) -> str | None:
 def test_the_plain_call_carries_tag_names_and_nothing_more() -> None:
     made = compose(chain(args=("--steps", "9")), order())
     assert made.options == (f"--comment={TAG}",)
+    silent = compose(chain(sbatch=("-Q", "--parsable")), order())
+    assert silent.options == made.options, "what keeps the job id from us would make each submission a doubtful one"
     assert made.args == ("--steps", "9")
     assert made.directory == "/run"
     assert dict(made.environment) == {

@@ -69,7 +69,7 @@ def compose(settings: Chain, order: Order) -> Submission:
     """
     given, *others = sbatch.components(sbatch.parse(sbatch.leading(settings.sbatch, *order.extra)).options)
     in_script = sbatch.script_options(order.script_text)
-    words = list(sbatch.without(given, "comment", "dependency", "exclude", "export", "parsable"))
+    words = list(sbatch.without(given, "comment", "dependency", "exclude", "export", "parsable", "quiet"))
     words.append(f"--comment={join(_effective(in_script, given, 'comment'), order.tag)}")
     dependency = _dependency(order, _effective(in_script, given, "dependency"))
     if dependency is not None:
@@ -121,7 +121,10 @@ def _other_components(others: Sequence[tuple[sbatch.Option, ...]], exclude: tupl
     from where they name some themselves."""
     words: list[str] = []
     for given in others:
-        words += [sbatch.NEXT, *sbatch.without(given, "comment", "dependency", "exclude", "export", "parsable")]
+        words += [
+            sbatch.NEXT,
+            *sbatch.without(given, "comment", "dependency", "exclude", "export", "parsable", "quiet"),
+        ]
         own = sbatch.last(given, "exclude")
         if own is not None:
             words.append(f"--exclude={_joined(own, exclude)}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -21,6 +23,7 @@ from chainwatch.slurm.jobids import expand_tasks, one_by_one
 from chainwatch.store.records import IntentStatus, Origin
 from chainwatch.supervisor.clusters import backends
 
+_SUBMITS_NOTHING = {"test-only", "usage", "version", "V", "help", "h"}
 _OWN = re.compile(r"#CHAINWATCH\s+(.*)")
 
 
@@ -38,10 +41,21 @@ def sbatch(context: typer.Context) -> None:
         line = words.parse(given)
     except ValueError as e:
         common.fail(str(e))
+    asked_of_sbatch = {o.name for o in line.options}
+    if asked_of_sbatch & _SUBMITS_NOTHING:
+        raise typer.Exit(_sbatch_itself(given))
+    if "wait" in asked_of_sbatch:
+        common.fail(
+            "--wait has no end to wait for: a chain goes on after its job. Leave it away; `chainwatch status` says when the "
+            "chain is done",
+            common.NO,
+        )
     named = os.environ.get("CHAINWATCH_STATE")
     where = common.state_directory(Path(named) if named else None)
     script, text, called = _script(line)
-    slurm_options = [o for o in line.options if not o.name.startswith("cw-") and o.name not in {"parsable", "wrap"}]
+    slurm_options = [
+        o for o in line.options if not o.name.startswith("cw-") and o.name not in {"parsable", "quiet", "wrap"}
+    ]
     in_script = words.script_options(text)
     job_name = words.last(slurm_options, "job-name") or words.last(in_script, "job-name")
     option_words = words.without(slurm_options)
@@ -80,7 +94,16 @@ def sbatch(context: typer.Context) -> None:
         if array is not None and not one_by_one(array):
             name, *_ = one_chain_a_task(store, record, expand_tasks(array), job_id)
         warn_unattended(store, where, name)
-    typer.echo(str(job_id) if parsable else f"Submitted batch job {job_id}")
+    if "quiet" not in asked_of_sbatch:
+        typer.echo(str(job_id) if parsable else f"Submitted batch job {job_id}")
+
+
+def _sbatch_itself(given: Sequence[str]) -> int:
+    """Where nothing is submitted there is nothing to register: sbatch answers for itself. Its exit code."""
+    try:
+        return subprocess.run(["sbatch", *(w for w in given if not w.startswith("--cw-"))]).returncode
+    except OSError as e:
+        common.fail(f"sbatch cannot be run: {e.strerror}", common.NO)
 
 
 def _script(line: words.CommandLine) -> tuple[str | None, str, str]:
