@@ -51,22 +51,24 @@ def expand(pattern: str, job: Job) -> str:
     return _absolute(_LETTER.sub(lambda found: _one(found, values, None), pattern), job)
 
 
-def expand_to_glob(pattern: str, job: Job) -> str:
+def expand_to_glob(pattern: str, job: Job, *, directory: str | None = None, globs: bool = False) -> str:
     """A glob that matches the files of all tasks, nodes and steps of this job: `%t`, `%n`, `%N` and `%s` are `*`.
 
-    For logs that `srun --output` writes, a file a task. What the pattern or a job's name holds of `*`, `?` and `[` is
-    taken literally.
+    For logs that `srun --output` writes, a file a task. What a job's name holds of `*`, `?` and `[` is taken literally, and
+    so is what the pattern holds of them, unless it may be a glob itself. `directory`: of a relative one; by default the
+    job's.
     """
     values = {letter: glob.escape(value) for letter, value in _values(job).items()} | dict.fromkeys("tnNs", "*")
     values["J"] = f"{job.job_id}*"
     parts: list[str] = []
     end = 0
+    kept = str if globs else glob.escape
     for found in _LETTER.finditer(pattern):
-        parts += [glob.escape(pattern[end : found.start()]), _one(found, values, "*")]
+        parts += [kept(pattern[end : found.start()]), _one(found, values, "*")]
         end = found.end()
-    parts.append(glob.escape(pattern[end:]))
-    whole = "".join(parts)
-    return whole if whole.startswith("/") or not job.directory else f"{glob.escape(job.directory.rstrip('/'))}/{whole}"
+    parts.append(kept(pattern[end:]))
+    whole, base = "".join(parts), job.directory if directory is None else directory
+    return whole if whole.startswith("/") or not base else f"{glob.escape(base.rstrip('/'))}/{whole}"
 
 
 def directory_of(pattern: str, job_name: str) -> str:

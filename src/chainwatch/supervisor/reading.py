@@ -81,8 +81,9 @@ def log_files(place: Place, job: Job) -> list[str]:
     """The attempt's logs: what Slurm names, and what the configuration adds, each once."""
     found = list(log_paths(_with_patterns(place, job)).distinct)
     for pattern in place.settings.logs.files:
-        full = os.path.join(place.directory, str(pattern))
-        found += sorted(glob.glob(expand_to_glob(full, job), recursive=True))
+        for globs in (False, True):  # a name may hold what looks like a glob
+            whole = expand_to_glob(str(pattern), job, directory=place.directory, globs=globs)
+            found += sorted(glob.glob(whole, recursive=True))
     return list(dict.fromkeys(found))
 
 
