@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ENDING = ".ckpt"
 MARK = "-unfinished"
+_NO_STEP = ("last", "hpc_ckpt_")
+"""Their numbers count something else: `hpc_ckpt_2.ckpt` is the second that the SLURM plugin saved before a requeue."""
 _WEIGHTS = ("weights", "model_weights")
 
 
@@ -46,7 +48,8 @@ class Lightning(Layout):
                 yield self.candidate(run, name, run.sub(name))
 
     def candidate(self, run: Folder, name: str, folder: Optional[Folder]) -> Candidate:
-        return Candidate(self, run, name, step_of(name) if _has_title(name) or name[:4] != "last" else None, folder)
+        counted = name.startswith(_NO_STEP) and not _has_title(name)
+        return Candidate(self, run, name, None if counted else step_of(name), folder)
 
     def pointer(self, run: Folder) -> Optional[Pointer]:
         for name in ("last.ckpt", *run.links):
