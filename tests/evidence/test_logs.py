@@ -385,6 +385,7 @@ def test_what_a_program_says_that_it_got_over_is_a_cause_only_for_want_of_one(
         "XFAIL tests/test_nan.py::test_nan - RuntimeError: loss is nan, stopping training",
         '+            raise RuntimeError("CUDA out of memory. Tried to allocate 1.00 GiB")',
         "args: --on-error raise --nan-policy error",
+        "Received request 7: prompt: 'what does CUDA out of memory mean?'",
     ],
 )
 def test_a_text_that_is_shown_is_no_cause(tmp_path: Path, line: str) -> None:
@@ -394,3 +395,12 @@ def test_a_text_that_is_shown_is_no_cause(tmp_path: Path, line: str) -> None:
 def test_what_went_well_below_a_failure_is_counted(tmp_path: Path) -> None:
     text = f"trial 2: {ECC}\nfailed, job done\ntrial 3: ok\nwrote trial-3.json\n"
     assert only(read(log(tmp_path, text)), Cause.HARDWARE_GPU).well == 2
+
+
+def test_an_exception_that_quotes_is_no_text_that_is_shown(tmp_path: Path) -> None:
+    only(read(log(tmp_path, "ValueError: prompt: 'CUDA out of memory'\n")), Cause.OOM_GPU)
+
+
+def test_information_that_tells_of_no_error_weighs_nothing(tmp_path: Path) -> None:
+    logs = read(log(tmp_path, "INFO: known failure modes: disk full, nan loss, No space left on device\n"))
+    assert [finding.specificity for finding in logs.findings if finding.specificity] == []

@@ -13,6 +13,7 @@ SURVIVED = 3
 """So many newer training steps below a line mean that the program went on after it."""
 SURVIVED_NOTICE = 12
 """Slurm's notice and the program's last steps overtake each other, so a notice needs more steps to be an old one."""
+_WELL_NEAR = 20
 _REACTIVE = frozenset({Cause.NETWORK_FABRIC, Cause.HANG, Cause.RENDEZVOUS})
 _REACTIVE_BELOW = 80
 _AN_ECHO = 18
@@ -69,14 +70,7 @@ def choose(findings: Sequence[Finding]) -> Choice:
             causes.remove(finding)
             aside.append(SetAside(finding, f"it went on after it, until `{_short(later)}`"))
     for finding in [f for f in causes if f.well]:
-        later = next(
-            (
-                f
-                for f in causes
-                if not f.well and _could_trigger(f) and f.cause is not finding.cause and before(finding, f)
-            ),
-            None,
-        )
+        later = next((f for f in causes if _says_about_as_much(f, finding) and before(finding, f)), None)
         if later is not None:
             causes.remove(finding)
             aside.append(SetAside(finding, f"something went well after it, until `{_short(later)}`"))
@@ -115,6 +109,16 @@ def first_of(findings: Iterable[Finding]) -> Finding:
 
 def _could_trigger(finding: Finding) -> bool:
     return finding.cause not in _REACTIVE | _SLURM_SPEAKS and finding.specificity >= 30
+
+
+def _says_about_as_much(later: Finding, finding: Finding) -> bool:
+    """It can be the end of a program that got over `finding`; a named fault is not outweighed by any exception."""
+    return (
+        not later.well
+        and _could_trigger(later)
+        and later.cause is not finding.cause
+        and later.specificity >= finding.specificity - _WELL_NEAR
+    )
 
 
 def _ended_it(finding: Finding) -> bool:

@@ -19,7 +19,7 @@ from chainwatch.evidence.counting import counting
 from chainwatch.evidence.logs_attempt import attempt_start
 from chainwatch.evidence.logs_file import LogReader, Unreadable, Window, has_control
 from chainwatch.evidence.logs_text import CleanLine, aware, clean, stamp, unstamped
-from chainwatch.evidence.logs_tone import is_handled, is_shown, is_warning, is_well
+from chainwatch.evidence.logs_tone import is_handled, is_information, is_shown, is_warning, is_well
 from chainwatch.evidence.logs_traceback import as_exception, is_head, traceback_end, traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
 from chainwatch.model.plain_file import may_exist
@@ -322,7 +322,9 @@ class _Scan:
         return Finding(
             signature=signature.id,
             cause=signature.cause,
-            specificity=min(signature.specificity, _WARNED) if mild else signature.specificity,
+            specificity=min(signature.specificity, 0 if is_information(cleaned.text) else _WARNED)
+            if mild
+            else signature.specificity,
             where=line,
             order=(self.number << _FILE_ORDER) | offset,
             at=None if when is None else aware(when),

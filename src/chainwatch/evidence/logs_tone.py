@@ -10,6 +10,8 @@ _WARNING = re.compile(
     rb"|^\[?[WI](?:\d{4})? |: W (?:tensorflow|external|\w+/)"  # glog, c10d, TensorFlow
     rb"|^(?:[\w./-]+: )?(?:[Ww]arning|[Ii]nfo|NOTE|[Nn]otice)(?::| -)"
 )
+_INFORMATION = re.compile(rb"(?:^|[\s\[|(:;-])(?:INFO|DEBUG)(?:[\]|):;-]|\s|$)|^\[?I(?:\d{4})? ")
+_AN_ERROR = re.compile(rb"(?i)exception|error\b")
 _NO_WARNING = re.compile(rb"NCCL WARN|^INFO: task |\b(?:ERROR|CRITICAL|FATAL|Error|Exception): ")
 """NCCL says everything that failed as WARN, the kernel says of a hung task INFO."""
 _HANDLED = re.compile(
@@ -39,11 +41,19 @@ _SHOWN = re.compile(
 )
 """Samples, lists and settings that a program prints, differences between sources, and tests that went as was expected."""
 
+_RAISED = re.compile(rb"(?:\w+\.)*\w*(?:Error|Exception)\b")
+
 
 def is_warning(text: bytes) -> bool:
     """The program itself calls this line a warning, or less: it went on after it. `text` is without prefixes."""
     head = text[:400]
     return _WARNING.search(head) is not None and _NO_WARNING.search(head) is None
+
+
+def is_information(text: bytes) -> bool:
+    """The program itself calls this line information, or less, and tells of no error in it."""
+    head = text[:400]
+    return _INFORMATION.search(head) is not None and _AN_ERROR.search(text) is None and is_warning(head)
 
 
 def is_handled(text: bytes, following: bytes = b"") -> bool:
@@ -58,7 +68,7 @@ def is_well(text: bytes) -> bool:
 
 def is_shown(text: bytes) -> bool:
     """Not what happened to the program: a text, a list or a test that it prints. `text` is without prefixes."""
-    return _SHOWN.search(text) is not None
+    return _SHOWN.search(text) is not None and _RAISED.match(text) is None
 
 
 def _says_handled(text: bytes) -> bool:
