@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,9 +14,11 @@ import pytest
 import typer
 
 from chainwatch.cli import man
+from chainwatch.cli.__main__ import main
 from chainwatch.cli.app import COMMANDS, build
 from chainwatch.cli.group import first_sentence, panels
 from chainwatch.store import open_store
+from tests.cli.test_nonsense import COMMANDS as COMMANDS_BY_PATH
 from tests.store.build import record
 
 BASH = """
@@ -127,6 +130,17 @@ def test_the_manual_page_has_every_command_and_option_and_says_nothing_strange_t
         [program, "-man", "-Tutf8", "-ww", "-z"], input=text, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", COMMANDS_BY_PATH, ids="-".join)
+def test_help_names_words_as_they_are_typed(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The kind: a library's own notation (`{CHAIN}`, `<str>`) in what people read."""
+    assert main([*path, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"Usage: chainwatch {' '.join(path)} [OPTIONS]")
+    assert not re.search(r"[{}]|<\w+>|\[required\]|\[\[", said)
+    for parameter in COMMANDS_BY_PATH[path].params:
+        assert getattr(parameter, "is_flag", False) or parameter.metavar, parameter.name
 
 
 def test_text_cannot_become_a_request_of_the_page() -> None:

@@ -48,15 +48,26 @@ AGAIN = 1.0
 
 def adopt(
     which: Annotated[str, typer.Argument(metavar="JOBID", help="A pending or running job.")],
-    name: Annotated[str | None, typer.Option("--name", help="Name of the chain [the job's name].")] = None,
-    checkpoints: Annotated[str | None, typer.Option("--checkpoints", help="Directory of its checkpoints.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the chain [the job's name].")
+    ] = None,
+    checkpoints: Annotated[
+        str | None, typer.Option("--checkpoints", metavar="DIR", help="Directory of its checkpoints.")
+    ] = None,
     done_step: Annotated[
         int | None, typer.Option("--done-step", metavar="STEP", parser=whole(1), help="Final training step.")
     ] = None,
-    done_mark: Annotated[str | None, typer.Option("--done-mark", help="Text in the log that proves the end.")] = None,
+    done_mark: Annotated[
+        str | None, typer.Option("--done-mark", metavar="PATTERN", help="Text in the log that proves the end.")
+    ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", help="Configuration with a chain of that name: the job becomes its first."),
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="CONFIG",
+            help="Configuration with a chain of that name: the job becomes its first.",
+        ),
     ] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take a job of another state directory, where that one is gone.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chainwatch.cli import common
+from chainwatch.cli.group import Plain
 
 if TYPE_CHECKING:
     from chainwatch.config.alerts import Alerts
@@ -41,7 +42,7 @@ def sample(channel: str, settings: Alerts, allowed_hosts: tuple[str, ...] | None
     return "" if isinstance(answer, Told) else answer.why
 
 
-@app.command("test")
+@app.command("test", cls=Plain)
 def try_channels(
     channel: Annotated[
         str | None, typer.Argument(metavar="CHANNEL", help="Name of the channel; by default all.")
@@ -49,7 +50,11 @@ def try_channels(
     config: Annotated[
         Path,
         typer.Option(
-            "--config", "-c", help="Configuration: a file, or a directory of files.", envvar="CHAINWATCH_CONFIG"
+            "--config",
+            "-c",
+            metavar="CONFIG",
+            help="Configuration: a file, or a directory of files.",
+            envvar="CHAINWATCH_CONFIG",
         ),
     ] = DEFAULT,
     as_json: common.Json = False,
@@ -79,7 +84,7 @@ def try_channels(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=Plain)
 def schema() -> None:
     """Print the JSON Schema of what the `json` channel sends."""
     from chainwatch.alerts.json_webhook import schema as webhook_schema

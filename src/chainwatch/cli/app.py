@@ -13,7 +13,7 @@ import typer
 
 from chainwatch import __version__
 from chainwatch.cli import common
-from chainwatch.cli.group import Grouped
+from chainwatch.cli.group import Grouped, Plain
 
 _LOOK, _WANT, _START, _KEEP = "Look", "Want", "Start", "Keep"
 COMMANDS = {
@@ -46,7 +46,7 @@ def build(only: str | None = None) -> typer.Typer:
         "configuration or state cannot be used; 3 refused; 4 no answer from Slurm or the storage.",
         cls=Grouped,
         no_args_is_help=True,
-        add_completion=only is None or bool(_completing()),
+        add_completion="_CHAINWATCH_COMPLETE" in os.environ,  # people have `chainwatch completion`
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -88,7 +88,7 @@ def _add(app: typer.Typer, name: str) -> None:
     if name == "sbatch":
         extra = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
         more = {"add_help_option": False, "context_settings": extra}
-    app.command(name, rich_help_panel=panel, **more)(command)
+    app.command(name, cls=Plain, rich_help_panel=panel, **more)(command)
 
 
 def _light(app: typer.Typer, name: str, help_text: str, panel: str) -> None:

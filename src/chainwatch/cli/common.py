@@ -32,7 +32,13 @@ NO, UNUSABLE, REFUSED, SILENT = 1, 2, 3, 4
 
 State = Annotated[
     Path | None,
-    typer.Option("--state", help=f"State directory [{DEFAULT_STATE}].", envvar="CHAINWATCH_STATE", show_default=False),
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help=f"State directory [{DEFAULT_STATE}].",
+        envvar="CHAINWATCH_STATE",
+        show_default=False,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

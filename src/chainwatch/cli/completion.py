@@ -30,11 +30,14 @@ def completion(
 ) -> None:
     """Print the completion script of a shell.
 
-    bash: chainwatch completion bash > ~/.local/share/bash-completion/completions/chainwatch
+    \b
+    chainwatch completion bash > ~/.local/share/bash-completion/completions/chainwatch
 
-    zsh: chainwatch completion zsh > a directory of $fpath, as _chainwatch
+    \b
+    chainwatch completion zsh > ~/.zfunc/_chainwatch        (a directory of $fpath)
 
-    fish: chainwatch completion fish > ~/.config/fish/completions/chainwatch.fish
+    \b
+    chainwatch completion fish > ~/.config/fish/completions/chainwatch.fish
     """
     from typer._completion_shared import get_completion_script
 

@@ -32,19 +32,28 @@ class UsageError(Exception):
 @app.command("diagnose")
 def command(
     what: Annotated[
-        list[str] | None, typer.Argument(metavar="[JOBID | FILE...]", help="A job id; with --log, further log files.")
+        list[str] | None, typer.Argument(metavar="JOBID|FILE", help="A job id; with --log, further log files.")
     ] = None,
     log: Annotated[
         list[Path] | None, typer.Option("--log", metavar="FILE", help="Diagnose these log files, without asking Slurm.")
     ] = None,
-    state: Annotated[str, typer.Option(help="State as Slurm shows it: FAILED, TIMEOUT, 'CANCELLED by 1001', ...")] = "",
-    exit_code: Annotated[str, typer.Option(metavar="C:S", help="ExitCode as Slurm shows it: 1:0, 0:9, ...")] = "",
-    reason: Annotated[str, typer.Option(help="Reason as Slurm shows it.")] = "",
-    nodes: Annotated[str, typer.Option(metavar="LIST", help="The job's nodes: n[01-03],gpu7.")] = "",
+    state: Annotated[
+        str,
+        typer.Option(
+            "--state", metavar="STATE", help="State as Slurm shows it: FAILED, TIMEOUT, 'CANCELLED by 1001', ..."
+        ),
+    ] = "",
+    exit_code: Annotated[
+        str, typer.Option("--exit-code", metavar="C:S", help="ExitCode as Slurm shows it: 1:0, 0:9, ...")
+    ] = "",
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason as Slurm shows it.")] = "",
+    nodes: Annotated[str, typer.Option("--nodes", metavar="LIST", help="The job's nodes: n[01-03],gpu7.")] = "",
     signatures: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your own signatures, beside the built-in.")
+        Path | None, typer.Option("--signatures", metavar="FILE", help="Your own signatures, beside the built-in.")
     ] = None,
-    cluster: Annotated[str, typer.Option(help="Name of the cluster, where it is not this machine's own.")] = "",
+    cluster: Annotated[
+        str, typer.Option("--cluster", metavar="NAME", help="Name of the cluster, where it is not this machine's own.")
+    ] = "",
     own_state: Annotated[
         Path | None,
         typer.Option(

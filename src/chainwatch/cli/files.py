@@ -26,7 +26,8 @@ def quarantine(
 ) -> None:
     """Move a damaged checkpoint aside, and mend the framework's pointer. Nothing is deleted; `restore` undoes it.
 
-    Exit codes: 0 moved; 1 no checkpoint there; 2 PATH cannot be read; 3 refused (it is intact, or still being written).
+    Exit codes: 0 moved; 1 no checkpoint there; 2 PATH cannot be read; 3 refused (it is intact or still being written, or the
+    site forbids it).
     """
     common.as_the_site_allows("set_aside")
     where = os.path.abspath(os.path.expanduser(path))
@@ -71,7 +72,10 @@ def restore(
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
-    """Undo what chainwatch moved aside or mended at PATH. Exit codes: 0 undone; 1 nothing to undo; 3 it would overwrite."""
+    """Undo what chainwatch moved aside or mended at PATH.
+
+    Exit codes: 0 undone; 1 nothing to undo; 3 it would overwrite, or the site has paused all actions.
+    """
     common.as_the_site_allows()
     try:
         with common.opened(state) as store:

@@ -20,10 +20,11 @@ def install_service(
         bool, typer.Option("--once", help="A timer that runs one pass every two minutes, instead of a daemon.")
     ] = False,
     config: Annotated[
-        str, typer.Option("--config", "-c", help="Configuration; relative to the home directory.")
+        str, typer.Option("--config", "-c", metavar="CONFIG", help="Configuration; relative to the home directory.")
     ] = units.CONFIG,
     directory: Annotated[
-        Path | None, typer.Option("--directory", help="Where to write; by default systemd's own directory.")
+        Path | None,
+        typer.Option("--directory", metavar="DIR", help="Where to write; by default systemd's own directory."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a unit that was changed.")] = False,
     show: Annotated[bool, typer.Option("--print", help="Print the units instead of writing them.")] = False,

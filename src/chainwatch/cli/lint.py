@@ -24,7 +24,10 @@ def lint(
     chain: Annotated[
         str | None,
         typer.Option(
-            "--chain", help="A chain that runs it: its saves are weighed against its failures.", callback=common.utf8
+            "--chain",
+            metavar="CHAIN",
+            help="A chain that runs it: its saves are weighed against its failures.",
+            callback=common.utf8,
         ),
     ] = None,
     state: common.State = None,

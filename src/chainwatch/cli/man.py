@@ -68,14 +68,16 @@ def _command(name: str, command: Any) -> Iterator[str]:
         return
     yield f'.SS "chainwatch {_text(f"{name} {_arguments(command)}".strip())}"'
     for number, paragraph in enumerate((command.help or "").split("\n\n")):
-        yield from (*([".PP"] if number else []), _text(" ".join(paragraph.split())))
+        yield from (*([".PP"] if number else []), _text(" ".join(paragraph.replace("\b", "").split())))
     yield from _options(command)
 
 
 def _options(command: Any) -> Iterator[str]:
+    from chainwatch.cli.group import help_record
+
     context = command.make_context(command.name, [], resilient_parsing=True)
     for parameter in command.params:
-        record = parameter.get_help_record(context)
+        record = help_record(parameter, context)
         if record is not None:
             words = [f"\\fB{_text(w)}\\fR" if w.startswith("-") else f"\\fI{_text(w)}\\fR" for w in record[0].split()]
             yield from (".TP", " ".join(words), _text(" ".join(record[1].split())))

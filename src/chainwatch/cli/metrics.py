@@ -15,7 +15,10 @@ from chainwatch.cli.words import whole
 
 def metrics(
     textfile: Annotated[
-        Path | None, typer.Option("--textfile", help="Write node_exporter's format to this .prom file, by a rename.")
+        Path | None,
+        typer.Option(
+            "--textfile", metavar="FILE", help="Write node_exporter's format to this .prom file, by a rename."
+        ),
     ] = None,
     openmetrics: Annotated[bool, typer.Option("--openmetrics", help="Print OpenMetrics.")] = False,
     max_chains: Annotated[

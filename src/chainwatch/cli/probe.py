@@ -26,7 +26,10 @@ def probe(
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
-    """Look at the running job's processes, by a short step on its nodes. Exit code 1: no job of it runs."""
+    """Look at the running job's processes, by a short step on its nodes.
+
+    Exit codes: 1 no such chain, or no job of it runs; 3 it was looked at too often within an hour; 4 Slurm gave no answer.
+    """
     where = common.state_directory(state)
     with common.opened(state) as store:
         record = common.known_chain(store, chain)

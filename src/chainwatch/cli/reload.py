@@ -22,14 +22,21 @@ PATIENCE = 20.0
 def reload(
     state: State = None,
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="Check this configuration first; a wrong one is not sent.")
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="CONFIG",
+            envvar="CHAINWATCH_CONFIG",
+            help="Check this configuration first; a wrong one is not sent.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Let the daemon of this state read its configuration again, and say what came of it.
 
-    Exit codes: 1 no daemon is at work, or it works on another machine; 2 the configuration is refused, and the old one
-    stays, or CONFIG is another one than the daemon reads.
+    Exit codes: 1 no daemon is at work that could be asked from here (another machine, another user); 2 the configuration is
+    refused, and the old one stays, or CONFIG is another one than the daemon reads.
     """
     loaded = None
     if config is not None:

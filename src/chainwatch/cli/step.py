@@ -31,7 +31,13 @@ def step(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", help="Configuration, for its alerts and clusters.", envvar="CHAINWATCH_CONFIG"),
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="CONFIG",
+            help="Configuration, for its alerts and clusters.",
+            envvar="CHAINWATCH_CONFIG",
+        ),
     ] = None,
     json: common.Json = False,
     state: common.State = None,

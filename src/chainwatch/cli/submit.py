@@ -28,14 +28,21 @@ def submit(
     chain: common.ChainName,
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", help="Configuration that defines the chain, if it is not known yet."),
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="CONFIG",
+            envvar="CHAINWATCH_CONFIG",
+            help="Configuration that defines the chain, if it is not known yet.",
+        ),
     ] = None,
     json: common.Json = False,
     state: common.State = None,
 ) -> None:
     """Submit the first job of a chain, with the environment of this shell.
 
-    Exit codes: 0 submitted; 1 no such chain; 3 Slurm refused it, or nothing intact can be resumed from; 4 no answer.
+    Exit codes: 0 submitted; 1 no such chain; 3 refused, by Slurm, the site or since it has jobs already, or nothing intact
+    can be resumed from; 4 no answer.
     """
     loaded = load(config, RULES).config if config is not None else None
     where = common.state_directory(state, loaded)

@@ -19,7 +19,12 @@ from chainwatch.cli.words import whole
 def web(
     socket: Annotated[
         Path | None,
-        typer.Option("--socket", help="The daemon's Unix socket [web.sock in its state].", envvar="CHAINWATCH_SOCKET"),
+        typer.Option(
+            "--socket",
+            metavar="SOCKET",
+            help="The daemon's Unix socket [web.sock in its state].",
+            envvar="CHAINWATCH_SOCKET",
+        ),
     ] = None,
     port: Annotated[
         int, typer.Option("--port", metavar="N", parser=whole(0, 65535), help="Loopback port; 0: a free one.")

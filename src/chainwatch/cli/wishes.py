@@ -16,7 +16,7 @@ from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord, Origin
 
 _NEXT = "the next pass of the daemon submits the next job"
-Why = Annotated[str, typer.Option("--why", help="The reason, shown in `status`.", callback=common.utf8)]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, shown in `status`.", callback=common.utf8)]
 
 
 def _wish(chain: str, state: common.State, json: bool, wish: Callable[[Store], str]) -> None:
@@ -42,7 +42,7 @@ def _warn_released(record: ChainRecord) -> None:
 def pause(
     chain: common.ChainName,
     span: Annotated[
-        str | None, typer.Option("--for", help="How long (`4h`); then it goes on, and you are told.")
+        str | None, typer.Option("--for", metavar="SPAN", help="How long (`4h`); then it goes on, and you are told.")
     ] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Hold its pending job too; `resume` releases it.")] = False,
     why: Why = "",
