@@ -148,6 +148,33 @@ def test_node_failures_without_saved_progress_come_to_rest() -> None:
     assert isinstance(decide(situation(*past)), Rest)
 
 
+@pytest.mark.parametrize("cause", [C.HARDWARE_NODE, C.TIME_LIMIT])
+def test_interruptions_without_saved_progress_count_towards_the_three(cause: Cause) -> None:
+    """Each looks like the one before, and is no failure of its own for that."""
+    past = [ended(cause, before=10, ago=400 - 60 * i) for i in range(4)]
+    assert isinstance(decide(situation(*past[:3])), Resubmit)
+    decision = decide(situation(*past))
+    assert isinstance(decision, Rest)
+    assert decision.why.startswith("4 failovers without saved progress, the budget is 3")
+
+
+def test_a_chain_that_rests_says_what_a_person_can_do_and_not_what_was_done_in_vain() -> None:
+    limit = decide(situation(*[ended(C.TIME_LIMIT, before=10, ago=400 - 60 * i) for i in range(4)]))
+    assert isinstance(limit, Rest)
+    assert limit.advice.startswith("no job reached its next save within its time limit: save more often")
+    nodes = decide(situation(*[ended(C.HARDWARE_NODE, before=10, ago=400 - 60 * i, nodes=("n3",)) for i in range(4)]))
+    assert isinstance(nodes, Rest)
+    assert nodes.advice.startswith("report n3 to the site's support")
+
+
+def test_a_chain_whose_checkpoints_nobody_named_hears_that_no_progress_is_known() -> None:
+    past = [ended(C.PREEMPTION, ago=5000 - i) for i in range(20)]
+    decision = decide(situation(*past, checkpoints=None))
+    assert isinstance(decision, Rest)
+    assert "Name where it saves under `checkpoints:`" in decision.advice
+    assert "Name where" not in decide(situation(*past)).advice  # type: ignore[union-attr]
+
+
 def test_one_failure_on_changing_nodes_buys_no_endless_retries() -> None:
     past = [ended(C.HARDWARE_GPU, before=10, ago=100 - i, fingerprint="xid79", nodes=(f"n{i}",)) for i in range(3)]
     decision = decide(situation(*past))

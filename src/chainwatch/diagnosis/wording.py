@@ -83,8 +83,10 @@ def _sentence(evidence: Evidence, end: SlurmEnd, reading: Reading, culprits: tup
     if reading.root is not None and reading.root.cause is reading.cause:
         text = " ".join(reading.root.where.text.split())
         line = f": {text if len(text) <= 160 else text[:157] + '…'}"
-    why = f" ({reading.why})" if reading.why else f" ({end.words})"
-    return f"{subject} ended: {name}{where}{why}{line}"
+    said = reading.why or end.words
+    if said.startswith(name) and not where:
+        return f"{subject} ended: {said}{line}"
+    return f"{subject} ended: {name}{where} ({said}){line}"
 
 
 def _proof(evidence: Evidence, reading: Reading) -> tuple[Line, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from chainwatch.config.models import Recovery
 from chainwatch.model.chain import Attempt, History
-from chainwatch.model.verdict import Cause, Verdict
+from chainwatch.model.verdict import Cause, Outcome, Verdict
 from chainwatch.recovery.retry import over_before
 
 _INTERRUPTIONS = frozenset({Cause.PREEMPTION, Cause.TIME_LIMIT, Cause.HARDWARE_NODE})
@@ -66,10 +66,22 @@ def count(history: History) -> Budget:
     spent = [a for i, a in enumerate(counted) if not is_free(a, counted[:i])]
     last = counted[-1] if counted else None
     same = 0
-    if last is not None and _verdict(last).fingerprint:
+    if last is not None and _verdict(last).fingerprint and _tells_itself(_verdict(last)):
         same = sum(1 for a in spent if _verdict(a).fingerprint == _verdict(last).fingerprint)
-    fruitless = sum(1 for a in counted if _verdict(a).cause is Cause.PREEMPTION and not a.saved_progress)
-    return Budget(window=counted, spent=len(spent), same_failure=same, fruitless_preemptions=fruitless)
+    return Budget(
+        window=counted, spent=len(spent), same_failure=same, fruitless_preemptions=fruitless_preemptions(history)
+    )
+
+
+def fruitless_preemptions(history: History) -> int:
+    """Preemptions since progress was last saved that saved nothing."""
+    return sum(1 for a in window(history) if _verdict(a).cause is Cause.PREEMPTION and not a.saved_progress)
+
+
+def _tells_itself(verdict: Verdict) -> bool:
+    """Two ends of its fingerprint are one failure. Interruptions that Slurm itself states need not be: dead nodes are all
+    alike, and count towards the total."""
+    return verdict.outcome not in {Outcome.NODE_FAILED, Outcome.TIMED_OUT, Outcome.PREEMPTED}
 
 
 def quick_twice(policy: Recovery, attempts: Sequence[Attempt]) -> bool:

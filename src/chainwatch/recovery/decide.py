@@ -225,6 +225,8 @@ def _without_the_checkpoint(s: Situation, last: Attempt, verdict: Verdict) -> De
 def _budgets(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
     policy, spent = s.settings.recovery, budget.count(s.history)
     retry = f"`chainwatch explain {s.history.chain}` shows the evidence; `chainwatch retry {s.history.chain}` goes on."
+    if s.settings.checkpoints is None:
+        retry = f"Name where it saves under `checkpoints:`: without it no saved progress is known. {retry}"
     if spent.fruitless_preemptions >= policy.preemptions_rest:
         return Rest(
             f"preempted {spent.fruitless_preemptions} times without one new intact checkpoint",
@@ -236,12 +238,12 @@ def _budgets(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
             return without
         return Rest(
             f"the same failure {spent.same_failure} times without saved progress: {verdict.sentence}",
-            _advice(verdict, retry),
+            _at_rest(verdict, retry),
         )
     if spent.spent > policy.retries:
         return Rest(
             f"{spent.spent} failovers without saved progress, the budget is {policy.retries}; last: {verdict.sentence}",
-            _advice(verdict, retry),
+            _at_rest(verdict, retry),
         )
     return None
 
@@ -275,7 +277,7 @@ def _resubmit(s: Situation, why: str) -> Decision:
     exclude = nodes.to_exclude(s.history, s.settings.recovery.nodes, s.now, s.partition_size, _needed(last))
     extra, told = _extra(s, choice) if last is not None else ((), "")
     numeric = last is not None and last.verdict is not None and last.verdict.cause is Cause.NUMERIC
-    note = "from before the divergence" if numeric and isinstance(choice.resume, FromCheckpoint) else ""
+    note = "which predates the divergence" if numeric and isinstance(choice.resume, FromCheckpoint) else ""
     sentence = "; ".join(x for x in (why, choice.sentence or _scratch(choice), note, told) if x)
     if exclude:
         sentence += f"; keeps away from {', '.join(exclude)}"
@@ -326,6 +328,16 @@ def _preempted_in_vain(s: Situation) -> bool:
 def _rolled_back(s: Situation) -> bool:
     earlier = budget.window(s.history)[:-1]
     return any(a.verdict is not None and a.verdict.cause is Cause.NUMERIC for a in earlier)
+
+
+def _at_rest(verdict: Verdict, retry: str) -> str:
+    """What a person should do where retries were in vain, though each by itself was right."""
+    if verdict.cause is Cause.TIME_LIMIT:
+        return f"no job reached its next save within its time limit: save more often, or ask for more time. {retry}"
+    if verdict.culprit_nodes:
+        named = ", ".join(verdict.culprit_nodes)
+        return f"report {named} to the site's support, and look whether the job itself brings nodes down. {retry}"
+    return _advice(verdict, retry)
 
 
 def _advice(verdict: Verdict, then: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from chainwatch.config.models import Nodes
 from chainwatch.model.chain import ExcludedNode, History
-from chainwatch.model.verdict import Cause, Retry, Verdict
+from chainwatch.model.verdict import Cause, Verdict
 
 HARDWARE = frozenset({Cause.HARDWARE_GPU, Cause.HARDWARE_NODE, Cause.NETWORK_FABRIC, Cause.HANG})
 """Causes that may blame a node. A user's error never does, whatever node it ran on."""
@@ -15,8 +15,6 @@ HARDWARE = frozenset({Cause.HARDWARE_GPU, Cause.HARDWARE_NODE, Cause.NETWORK_FAB
 
 def blamed(verdict: Verdict, chain: str, policy: Nodes, now: datetime) -> tuple[ExcludedNode, ...]:
     """The exclusions that follow from one verdict: the culprit nodes of a hardware cause, for `exclude_for`."""
-    if verdict.retry is not Retry.YES_EXCLUDE_NODE and verdict.cause not in HARDWARE:
-        return ()
     if verdict.cause not in HARDWARE:
         return ()
     why = f"{verdict.cause}: {verdict.root_line or verdict.sentence}"[:300]

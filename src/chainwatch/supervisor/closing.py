@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import Attempt
+from chainwatch.model.verdict import Cause
+from chainwatch.recovery import fruitless_preemptions
 from chainwatch.store.records import ChainRecord
-from chainwatch.supervisor import ends, judging
+from chainwatch.supervisor import ends, history, judging
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.readers import Place
 from chainwatch.supervisor.scene import Scene
@@ -43,7 +45,24 @@ class Closing:
             judged = judging.judge(self.house, record, settings, place, attempt, end, scene.snapshot, now)
             if judged is not None:
                 record = self.acting.remember(record, settings, *judged, now)
+                self._in_vain(record, settings, judged[0], now)
         return record
+
+    def _in_vain(self, record: ChainRecord, settings: Chain, ended: Attempt, now: datetime) -> None:
+        """Somebody else brings the chain back, so that nothing is decided: that it gets nowhere is told all the same."""
+        policy = settings.recovery
+        fruitless = fruitless_preemptions(history.of(self.house, record, now))
+        preempted = ended.verdict is not None and ended.verdict.cause is Cause.PREEMPTION
+        if not preempted or fruitless not in {policy.preemptions_alert, policy.preemptions_rest}:
+            return
+        with self.house.store.transaction(self.house.lease):
+            self.traces.owe(
+                record, f"vain:{ended.number}", "warning", f"{record.name} is preempted again and again in vain", now,
+                why=f"preempted {fruitless} times without a new intact checkpoint; it is brought back each time, and not by "
+                "chainwatch",
+                wants="save more often, use a queue that is preempted less, or hold it until somebody has looked",
+                command=f"chainwatch explain {record.name}",
+            )  # fmt: skip
 
     def since_ended(self, record: ChainRecord, attempt: Attempt, now: datetime) -> tuple[ChainRecord, timedelta]:
         """How long ago the end of this attempt was seen first."""
