@@ -8,7 +8,7 @@ from datetime import timedelta
 from chainwatch.config.models import Nodes
 from chainwatch.model.chain import ExcludedNode, History, Resubmit
 from chainwatch.model.verdict import Cause
-from chainwatch.recovery import decide, for_chain
+from chainwatch.recovery import decide, for_chain, shared
 from chainwatch.recovery.nodes import to_exclude
 from tests.recovery.build import NOW, ended, situation
 
@@ -35,6 +35,11 @@ def test_what_one_chain_alone_suffered_is_its_own_affair() -> None:
 
 def test_a_suspicion_ends_with_the_exclusions_that_it_is_made_of() -> None:
     assert for_chain([excluded("n1", "a"), excluded("n1", "b", 30, -1)], "c", NOW) == ()
+
+
+def test_what_is_over_and_what_holds_for_all_makes_no_node_suspect() -> None:
+    assert shared([excluded("n1", "a"), excluded("n1", "b", 30, -1)], NOW) == ()
+    assert shared([excluded("n1", "a"), excluded("n1", None)], NOW) == ()
 
 
 def test_a_chain_has_a_node_once_though_it_is_its_own_and_suspect() -> None:

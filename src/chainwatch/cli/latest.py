@@ -26,8 +26,9 @@ from chainwatch.model.checkpoint import Status
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import List
+    from typing import List, Optional
 
+    from chainwatch.checkpoints.formats.custom import Rule
     from chainwatch.model.checkpoint import Checkpoint
 
 HELP = """\
@@ -45,7 +46,8 @@ Prints the path of the newest intact checkpoint under RUN_DIR and nothing else:
 Exit codes: 0 found; 1 no checkpoint exists yet; 3 some exist and none is intact (yet: one in
 progress is not), or files look like saves of no known format; 2 usage, or RUN_DIR cannot be read.
 A RUN_DIR that does not exist is exit 1 where its parent does, else 2: a mount may be gone. Make it once, by hand.
-  --format NAME      judge only checkpoints of that format (default: found by itself)
+  --format NAME      judge only checkpoints of that format (default: found by itself; in a job of a chain what its
+                     configuration says of RUN_DIR)
   --rule FILE        YAML or JSON of your own rule for checkpoints of no known format (which files must exist)
   --json             the answer as JSON, with the checkpoints that were passed over
   --deep             read all bytes and verify every checksum
@@ -66,6 +68,8 @@ def _latest(path: str, given: Arguments) -> int:
 
     where = os.path.abspath(path)
     rule = rule_of(given.values)
+    if rule is None and "--format" not in given.values:
+        rule = _of_the_chain(where, given)
     wanted = given.values.get("--format") if rule is None else "custom"
     if rule is None:
         check_format(wanted)
@@ -106,6 +110,21 @@ def _latest(path: str, given: Arguments) -> int:
         return NONE_THERE
     say(f"none of {len(passed)} checkpoints under {path} is intact; the newest: {_why(newest)}")
     return NONE_INTACT
+
+
+def _of_the_chain(where: str, given: Arguments) -> Optional[Rule]:
+    """In a job of a chain, and asked for the chain's own directory, the chain's configuration says how to judge it: a rule
+    (returned) or a format (put into `given`). Else checkpoints that the daemon sees would be none here: a fresh start."""
+    run = os.environ.get("CHAINWATCH_CHECKPOINTS")
+    if not run or os.path.realpath(run) != os.path.realpath(where):
+        return None
+    if text := os.environ.get("CHAINWATCH_RULE"):
+        from chainwatch.checkpoints.formats.custom import Rule
+
+        return Rule.read(text)
+    if named := os.environ.get("CHAINWATCH_FORMAT"):
+        given.values["--format"] = named
+    return None
 
 
 def _why(each: Checkpoint) -> str:
