@@ -77,6 +77,7 @@ TABLE = [
     ("SIGKILL without a word, 22.05's 9:0", a_job(S.FAILED, "9:0"), Outcome.FAILED, Cause.OOM_HOST, Retry.NO),
     ("SIGKILL without a word, 137:0", a_job(S.FAILED, "137:0"), Outcome.FAILED, Cause.OOM_HOST, Retry.NO),
     ("SIGKILL of the batch script", a_job(S.FAILED, "0:9", reason="JobLaunchFailure"), Outcome.FAILED, Cause.OOM_HOST, Retry.NO),
+    ("SIGABRT of the batch script", a_job(S.FAILED, "0:6", reason="JobLaunchFailure"), Outcome.FAILED, Cause.UNKNOWN, Retry.YES),
     ("SIGSEGV of the batch script", a_job(S.FAILED, "0:11", reason="JobLaunchFailure"), Outcome.FAILED, Cause.UNKNOWN, Retry.YES),
     ("SIGILL needs another processor", a_job(S.FAILED, "132:0"), Outcome.FAILED, Cause.ENVIRONMENT, Retry.NO),
     ("an unhandled warning signal", a_job(S.FAILED, "0:10"), Outcome.FAILED, Cause.TIME_LIMIT, Retry.YES),
