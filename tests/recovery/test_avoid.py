@@ -11,7 +11,7 @@ from chainwatch.model.chain import Attempt, FromCheckpoint, FromScratch, Rest, R
 from chainwatch.model.checkpoint import Checkpoint, Status
 from chainwatch.model.verdict import Cause, Outcome
 from chainwatch.recovery import Situation, decide, decide_ahead
-from chainwatch.recovery.avoid import avoided
+from chainwatch.recovery.avoid import avoided, may_condemn
 from tests.recovery.build import NOW, checkpoint, ended, report, situation
 
 TEN, TWENTY = "/run/global_step10", "/run/global_step20"
@@ -182,6 +182,30 @@ def test_a_second_nan_after_the_rollback_stops_and_says_so() -> None:
     )
     assert isinstance(decision, Stop)
     assert "it did so again after a rollback" in decision.why
+
+
+@pytest.mark.parametrize("resumed", [TEN, None])
+def test_what_a_job_began_from_is_good_where_it_saved_more_before_the_divergence(resumed: str | None) -> None:
+    unnumbered = Checkpoint("/run/final", None, "deepspeed", Status.DAMAGED, "")
+    found = report(unnumbered, checkpoint(10), checkpoint(46))
+    assert from_step(situation(nan(resumed=resumed), found=found, recovery={"numeric_rollback": True})) == 10
+
+
+def test_nan_condemns_nothing_where_nobody_allowed_to_go_back() -> None:
+    s = situation(nan(before=40, saved=None, resumed="/run/global_step40"), found=MANY)
+    assert avoided(s.settings, s.history, s.checkpoints) == frozenset(), "somebody else's next job is not meddled with"
+
+
+def test_a_look_at_the_checkpoints_is_worth_it_only_where_the_past_speaks_against_one() -> None:
+    def worth(*past: Attempt) -> bool:
+        s = situation(*past)
+        return may_condemn(s.settings, s.history)
+
+    assert not worth(SAVED)
+    assert not worth(SAVED, crash(500))
+    assert worth(SAVED, nan())
+    assert worth(SAVED, ended(Cause.CHECKPOINT_CORRUPT, before=20, resumed=None))
+    assert worth(SAVED, crash(500), crash(400), crash(300))
 
 
 def test_the_same_is_avoided_whoever_asks() -> None:

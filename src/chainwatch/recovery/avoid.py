@@ -72,7 +72,7 @@ def diverged(attempt: Attempt, report: RunReport | None) -> frozenset[str]:
         if c.step is None:
             continue
         poisoned = at is not None and c.step >= at
-        began_from = not attempt.saved_progress and c.step == attempt.saved_before and attempt.resumed_from is None
+        began_from = not attempt.saved_progress and c.step == attempt.saved_before
         if poisoned or began_from:
             found.add(c.path)
     if not attempt.saved_progress and attempt.resumed_from is not None:
@@ -81,15 +81,14 @@ def diverged(attempt: Attempt, report: RunReport | None) -> frozenset[str]:
 
 
 def diverged_at(attempt: Attempt) -> int | None:
-    """The training step at which it ended of NaN, where the line that proves it tells one that can be this run's."""
+    """The training step at which it ended of NaN, where the line that proves it tells one that can be this run's: steps of
+    an epoch are counted anew, and are small."""
     line = attempt.verdict.root_line if attempt.verdict is not None else None
     told = _STEP.search(line) if line else None
     if told is None:
         return None
     step = int(told[1])
-    reached = attempt.step_after
-    plausible = step >= (attempt.saved_before or 0) and (reached is None or step <= reached + 1)
-    return step if plausible else None
+    return step if step >= (attempt.saved_before or 0) else None
 
 
 def predating(attempt: Attempt, report: RunReport | None) -> Checkpoint | None:
