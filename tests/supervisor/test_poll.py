@@ -130,8 +130,26 @@ def test_a_failing_accounting_does_not_slow_the_queue_down(slurm: Slurm, poller:
 
 def test_a_slow_controller_is_asked_less_often(slurm: Slurm, poller: Poller) -> None:
     slurm.seconds = 10
-    poller.poll(lambda jobs: Wanted())
+    for _ in range(2):
+        poller.poll(lambda jobs: Wanted())
     assert 180 <= poller.pause().total_seconds() <= 220
+    slurm.seconds = 50
+    for _ in range(2):
+        poller.poll(lambda jobs: Wanted())
+    assert 540 <= poller.pause().total_seconds() <= 660, "however slow it is"
+
+
+def test_one_slow_answer_at_the_end_of_an_outage_leaves_nobody_blind_for_minutes(slurm: Slurm, poller: Poller) -> None:
+    """The kind: the answer that a waking controller gives late, taken for how slow it is."""
+    slurm.seconds = 10
+    slurm.answers["queue"] = SILENT
+    poller.poll(lambda jobs: Wanted())
+    slurm.answers["queue"] = []
+    poller.poll(lambda jobs: Wanted())
+    assert 54 <= poller.pause().total_seconds() <= 66
+    slurm.seconds = 0
+    poller.poll(lambda jobs: Wanted())
+    assert 54 <= poller.pause().total_seconds() <= 66
 
 
 def test_users_do_not_poll_in_step(slurm: Slurm, poller: Poller) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from chainwatch.model.job import Job, Node, Snapshot, Source
 from chainwatch.slurm.backend import Backend, NoInformation
 from chainwatch.slurm.weaker import Weakness
 
+_LONGEST = timedelta(minutes=10)
 T = TypeVar("T")
 
 
@@ -46,6 +48,8 @@ class Poller:
         self.interval = interval
         self._rng = rng
         self._failures = 0
+        self._took: deque[float] = deque(maxlen=2)
+        """Seconds of the last answers of the queue, none failed between."""
         self.last_good: dict[Source, datetime] = {}
         self.asked: dict[Source, int] = {}
         self.errors: dict[Source, int] = {}
@@ -82,6 +86,10 @@ class Poller:
 
         jobs = ask(Source.QUEUE, lambda: self.backend.queue(self._user))
         self._failures = 0 if jobs is not None else self._failures + 1
+        if jobs is not None:
+            self._took.append(self.seconds[Source.QUEUE])
+        else:
+            self._took.clear()
         want = wanted(jobs)
         records: list[Job] = []
         nodes: Sequence[Node] = ()
@@ -116,9 +124,10 @@ class Poller:
         return job.merged(shown) if shown is not None and shown.attempt == job.attempt else job
 
     def pause(self) -> timedelta:
-        """How long to wait before the next poll: the interval, doubled for each failure in a row up to ten minutes,
-        stretched where the controller is slow, with a fifth of jitter so that users do not poll in step."""
-        base = self.interval * float(2 ** min(self._failures, 6))
-        base = max(self.interval, min(base, timedelta(minutes=10)))
-        slow = timedelta(seconds=20 * self.seconds.get(Source.QUEUE, 0.0)) if not self._failures else timedelta(0)
-        return max(base, slow) * (0.9 + 0.2 * self._rng.random())
+        """How long to wait before the next poll: the interval, doubled for each failure in a row, or stretched where the
+        controller was slow twice in a row (one slow answer is how an outage ends), both up to ten minutes; with a fifth of
+        jitter so that users do not poll in step."""
+        doubled = self.interval * float(2 ** min(self._failures, 6))
+        slow = timedelta(seconds=20 * min(self._took)) if len(self._took) > 1 and not self._failures else timedelta(0)
+        base = max(self.interval, min(max(doubled, slow), _LONGEST))
+        return base * (0.9 + 0.2 * self._rng.random())
