@@ -31,6 +31,18 @@ def test_pickles_with_a_step_in_their_name_are_3_and_named_on_one_line(
     )
 
 
+@pytest.mark.parametrize("name", ["train.py", "notes.txt", "config.json", "step_100"])
+@pytest.mark.parametrize("command", ["latest", "verify", "latest --format torch_zip"])
+def test_a_file_that_nothing_tells_to_be_a_checkpoint_is_not_called_intact(
+    command: str, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The kind: a verdict on bytes that nobody looked at. `latest` would hand a script its own source to resume from."""
+    put(tmp_path / name, b"import torch\n" if not name.endswith(".json") else b"{}")
+    assert main([*command.split(), str(tmp_path / name)]) == 2
+    out, err = capfd.readouterr()
+    assert (out, "it is a file, and no checkpoint of a format that is known" in err) == ("", True)
+
+
 @pytest.mark.parametrize(
     "name",
     ["000100.pickle", "ckpt/agent-7.joblib", "step_100/params.pkl", "100/state.dill", "m_3.pkl.gz", "net-0010.params"],

@@ -26,3 +26,21 @@ def test_an_option_may_have_an_empty_value(tmp_path: Path, capfd: pytest.Capture
     log = tmp_path / "out"
     log.write_text("ValueError: no\n")
     assert main(["diagnose", "--log", str(log), "--reason", ""]) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("exec", "--checkpoints", "", "--", "true"),
+        ("exec", "--checkpoints=", "--", "true"),
+        ("latest", ".", "--rule", ""),
+        ("verify", ".", "--state="),
+        ("lint", "x", "--chain", ""),
+    ],
+)
+def test_an_option_that_a_variable_left_empty_is_no_option_that_was_left_out(
+    words: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The kind: `exec --checkpoints "$UNSET"` picks nothing, and the job starts from step 0."""
+    assert main(list(words)) == 2
+    assert "is empty: is a variable of the shell not set?" in capfd.readouterr().err

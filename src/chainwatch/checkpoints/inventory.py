@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from errno import ENOTDIR
 
+from chainwatch.checkpoints.files import HEAD, kind_of
 from chainwatch.checkpoints.formats import layouts_for, single_files
 from chainwatch.checkpoints.formats.base import Candidate, Folder, Layout, Pointer
 from chainwatch.model.light import NamedTuple
@@ -19,6 +21,9 @@ MAX_FOLDERS = 5_000
 
 SKIPPED = frozenset(("__pycache__", "node_modules", "wandb", "tensorboard", "tb_logs", "site-packages", "mlruns"))
 """Directories that hold no checkpoints and may hold very many files."""
+
+
+_NO_STRUCTURE = ("raw", "text", "json")
 
 
 class Inventory(NamedTuple):
@@ -111,7 +116,7 @@ def take_inventory(path: str, wanted: Optional[str] = None, only: Optional[Layou
     `wanted` restricts it to one format, `only` to a layout that is not in the table (the user's own rule).
 
     Raises:
-        OSError: `path` is not there or cannot be listed.
+        OSError: `path` is not there or cannot be listed, or is a file that is surely no checkpoint.
     """
     walk = _Walk(wanted, only)
     if os.path.isdir(path):
@@ -139,9 +144,16 @@ def _file(walk: _Walk, path: str) -> Inventory:
         if layout.named(name) and not parent.error:
             return _one(walk, layout.candidate(parent, name, None))
     if name in parent:
+        if walk.only is None and _says_nothing(name, parent.head(name, HEAD)):
+            raise NotADirectoryError(ENOTDIR, "it is a file, and no checkpoint of a format that is known", path)
         return _one(walk, (walk.only or single_files()).candidate(parent, name, None))
     os.stat(path)
     return _done(walk)
+
+
+def _says_nothing(name: str, head: Optional[bytes]) -> bool:
+    """Neither its name nor its first bytes tell what a file is: judged by its size alone, anything would be intact."""
+    return bool(head) and kind_of(name, head or b"") in _NO_STRUCTURE
 
 
 def _one(walk: _Walk, candidate: Candidate) -> Inventory:

@@ -52,6 +52,8 @@ def parse(arguments: List[str], flags: FrozenSet[str], values: FrozenSet[str]) -
                 if following is None:
                     raise Usage(f"{name} needs a value")
                 value = following
+            if not value:
+                raise Usage(f"{name} is empty: is a variable of the shell not set?")
             given[name] = value
         else:
             positional.append(word)

@@ -255,6 +255,8 @@ def _parse(arguments: Sequence[str]) -> Order:
             raise _Usage("%s needs a value" % name)
         else:
             given[name].append(value if equals else rest.pop(0))
+            if not given[name][-1]:  # the job would start from step 0 where a variable of the script is not set
+                raise _Usage("%s is empty: is a variable of the shell not set?" % name)
     if not rest:
         raise _Usage("exec needs a command")
     format = given["--format"][-1] if given["--format"] else os.environ.get(choose.FORMAT) or None
