@@ -166,3 +166,30 @@ def test_a_reason_that_needs_a_person_is_in_the_status_at_once_and_told_after_a_
     monkeypatch.undo()
     play.until(lambda: play.state("run") is ChainState.RUNNING)
     assert not play.store.active_notices("run"), "it runs: nobody is needed any more"
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_nodes_that_a_job_waits_for_by_name_are_told_only_where_they_are_really_out_for_hours(
+    play: Play, monkeypatch: pytest.MonkeyPatch, down: bool
+) -> None:
+    play.chain("run")
+    play.lab.cluster.occupy(len(play.settings.nodes), 90_000)
+    whole = play.backend.queue
+
+    def saying(user: str | None) -> list[Job]:
+        reason = "ReqNodeNotAvail, UnavailableNodes:n[1-2]"
+        return [replace(j, reason=reason) if j.state is JobState.PENDING else j for j in whole(user)]
+
+    monkeypatch.setattr(play.backend, "queue", saying)
+    play.submit("run")
+    if down:
+        play.lab.cluster.drain("n2", "bad memory")
+    play.passes(300)
+    assert not play.store.active_notices("run")
+    play.passes(80)
+    told = [n.body["why"] for n in play.store.active_notices("run")]
+    assert len(told) == down
+    assert all("n2 is" in why and "n1" not in why for why in told)
+    asked = len(play.calls("nodes"))
+    play.passes(60)
+    assert len(play.calls("nodes")) == asked, "asked every few hours, not at each poll"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import ChainState, Desired, EndJob, LeaveAlone
 from chainwatch.model.job import Job, JobState
-from chainwatch.recovery import needs_person
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor import probing, tracking, warning, watching
 from chainwatch.supervisor.acting import Acting
 from chainwatch.supervisor.closing import Closing
 from chainwatch.supervisor.hanging import Hanging
 from chainwatch.supervisor.probing import Inquiry, Probing
+from chainwatch.supervisor.queued import Queued
 from chainwatch.supervisor.readers import Place, Silent
 from chainwatch.supervisor.scene import Scene, ours
 from chainwatch.supervisor.standby import Standby
@@ -32,6 +32,7 @@ class Living:
         self._probing = Probing(acting.house)
         self._hanging = Hanging(acting.traces)
         self._standby = standby
+        self._queued = Queued(acting)
 
     def look_after(
         self,
@@ -64,7 +65,7 @@ class Living:
                 record, ChainState.STOPPED, f"stopped by a person; job {job.shown_id} still waits", now
             )
         self.acting.right.set_right(record, settings, place, now, None)
-        return self._pending(record, settings, job, now)
+        return self._queued.look(record, settings, job, now)
 
     def _running(
         self,
@@ -124,30 +125,6 @@ class Living:
         number = self.traces.number(record, job)
         self.traces.write(record.name, number, LeaveAlone(sentence), now, sentence)
         self.house.say(sentence, record, {"attempt": number})
-
-    def _pending(self, record: ChainRecord, settings: Chain, job: Job, now: datetime) -> ChainRecord:
-        words = f"job {job.shown_id} is pending" + (f" ({job.reason})" if job.reason not in {"", "None"} else "")
-        lifted = self.acting.holding.look(record, settings, job, now)
-        words += f"; {lifted}" if lifted else ""
-        person = needs_person(job.reason)
-        words += f": {person.why}" if person is not None and not lifted else ""
-        record = self.traces.state(record, ChainState.PENDING, words, now)
-        if person is None:
-            return self.traces.without_fact(record, "stuck")
-        stuck = record.facts.get("stuck")
-        if not isinstance(stuck, Mapping) or stuck.get("reason") != job.reason or stuck.get("job") != job.job_id:
-            return self.traces.with_fact(
-                record, "stuck", {"reason": job.reason, "job": job.job_id, "since": now.isoformat()}
-            )
-        if now - datetime.fromisoformat(str(stuck["since"])) < settings.recovery.pending_alert:
-            return record
-        with self.house.store.transaction(self.house.lease):
-            self.traces.owe(
-                record, f"pending:{job.job_id}:{job.reason}", "warning",
-                f"{record.name}: job {job.shown_id} waits for a person ({job.reason})", now, why=person.why,
-                wants=person.do, command=f"scontrol show job {job.job_id}",
-            )  # fmt: skip
-        return record
 
     def _two_live(self, record: ChainRecord, live: Sequence[Job], on_nodes: Sequence[Job], now: datetime) -> None:
         """Of two live jobs only our own pending one may be cancelled: the one that would double the other."""
