@@ -7,7 +7,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from chainwatch.diagnosis.incidents import BOUND, SETTLE, Held, Incident, find_incident, grown, part_of, probed
+from chainwatch.diagnosis.incidents import (
+    BOUND,
+    SETTLE,
+    Held,
+    Incident,
+    find_incident,
+    grown,
+    may_be_one,
+    part_of,
+    probed,
+)
 from chainwatch.model.chain import Attempt
 from chainwatch.model.verdict import Cause as C
 from tests.recovery.build import NOW, ended
@@ -51,6 +61,24 @@ def test_what_a_dead_network_looks_like_to_slurm_to_nccl_and_to_the_start_is_one
 )
 def test_what_has_no_cause_in_common_is_no_incident(last: dict[str, Attempt]) -> None:
     assert find_incident(last, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "chains", "worth"),
+    [(C.STORAGE, 3, True), (C.STORAGE, 2, False), (C.PREEMPTION, 9, False), (C.USER_CODE, 9, False)],
+)
+def test_an_end_waits_a_poll_only_where_three_chains_could_share_a_cause_of_the_cluster(
+    cause: C, chains: int, worth: bool
+) -> None:
+    verdict = ended(cause).verdict
+    assert verdict is not None
+    assert may_be_one(verdict, chains) is worth
+
+
+def test_nothing_found_changes_nothing() -> None:
+    assert grown(None, None) is None
+    under_way = held(incident())
+    assert grown(under_way, None) is under_way
 
 
 def test_later_ends_join_the_incident_under_the_same_notice() -> None:

@@ -40,9 +40,18 @@ def test_a_chain_that_only_looks_done_rests_and_asks() -> None:
     assert "chainwatch retry night" in decision.advice
 
 
-@pytest.mark.parametrize("cause", [C.CANCELLED_BY_USER, C.CANCELLED_BY_OTHER])
-def test_what_somebody_cancelled_is_never_resubmitted(cause: Cause) -> None:
-    assert isinstance(decide(situation(ended(cause, saved=20, before=10))), Rest)
+@pytest.mark.parametrize(
+    ("cause", "why", "advice"),
+    [
+        (C.CANCELLED_BY_USER, "somebody wanted it to end", "`chainwatch stop night` ends the chain"),
+        (C.CANCELLED_BY_OTHER, "chainwatch never undoes what an operator did", "ask them why"),
+    ],
+)
+def test_what_somebody_cancelled_is_never_resubmitted(cause: Cause, why: str, advice: str) -> None:
+    decision = decide(situation(ended(cause, saved=20, before=10)))
+    assert isinstance(decision, Rest)
+    assert why in decision.why
+    assert advice in decision.advice
 
 
 @pytest.mark.parametrize("cause", [C.USER_CODE, C.USER_CONFIG, C.ENVIRONMENT, C.NUMERIC, C.OOM_GPU])
