@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from chainwatch.cli import usage
 from chainwatch.cli.__main__ import main
 from chainwatch.cli.app import build
 from chainwatch.store import open_store
@@ -90,6 +91,8 @@ def test_nonsense_for_any_word_of_any_command_is_answered_in_a_sentence_of_our_o
         ("status --state", 2, "--state needs a value"),
         ("status --json=1", 2, "--json takes no value"),
         ("statu", 2, "no such command: statu; did you mean status?"),
+        ("cancel llama", 2, "no such command: cancel; did you mean stop --cancel?"),
+        ("list", 2, "no such command: list; did you mean status?"),
         ("xyzzy", 2, "no such command: xyzzy; chainwatch --help lists them"),
         ("alert tset", 2, "no such command: tset (see chainwatch alert --help)"),
         ("--version bogus", 2, "--version stands alone, without bogus"),
@@ -136,9 +139,10 @@ def test_debug_stands_anywhere_and_the_help_of_a_command_on_both_sides(
 ) -> None:
     assert main(["--debug", "history", "llama"]) == main(["history", "llama", "--debug"]) == 0
     capfd.readouterr()
-    assert main(["--help", "history"]) == main(["history", "-h"]) == 0
-    first, second = capfd.readouterr().out.split("Usage: ")[1:]
-    assert first.strip() == second.strip()
+    assert main(["--help", "history"]) == main(["history", "-h"]) == main(["help", "history"]) == 0
+    first, second, third = capfd.readouterr().out.split("Usage: ")[1:]
+    assert first.strip() == second.strip() == third.strip()
+    assert main(["help"]) == 0
 
 
 @pytest.mark.parametrize("command", ["job-side", "metrics --textfile", "backup"])
@@ -156,3 +160,9 @@ def test_a_file_that_is_not_ours_and_a_device_are_never_replaced(
     assert {p.name for p in (shell / what).parent.iterdir()} <= {"file", "folder", "fifo", "state", "link"}
     own = str(shell / "own.db")
     assert main([*command.split(), own]) == main([*command.split(), own]) == 0, "its own gives way"
+
+
+def test_commands_that_are_named_for_words_of_other_tools_exist() -> None:
+    ours = {name.split()[0] for name in usage._MEANT} - {"--version"}
+    assert ours <= set(GROUP.commands)
+    assert not set(usage._OURS) & set(GROUP.commands)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import typer
 
 from chainwatch import __version__
-from chainwatch.cli import common
+from chainwatch.cli import common, usage
 from chainwatch.cli.group import Grouped, Plain
 
 _LOOK, _WANT, _START, _KEEP = "Look", "Want", "Start", "Keep"
@@ -119,6 +118,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run one of the other commands; its exit code."""
     completing = _completing()  # a shell waits for the answer at each press of the key
     words, debug = ([*arguments], False) if completing else _without_debug(arguments)
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     first = completing or next((word for word in words if not word.startswith("-")), None)
     if not completing and (wrong := _wrong(words, first)):
         print(f"chainwatch: {wrong}", file=sys.stderr)
@@ -155,9 +156,7 @@ def _wrong(words: Sequence[str], first: str | None) -> str:
         other = next(word for word in words if word != "--version")
         return f"--version stands alone, without {common.utf8(other)}"
     if first and first not in COMMANDS and first not in _LIGHT:
-        near = difflib.get_close_matches(first, [*COMMANDS, *_LIGHT], n=1)
-        hint = f"did you mean {near[0]}?" if near else "chainwatch --help lists them"
-        return f"no such command: {common.utf8(first)}; {hint}"
+        return usage.no_such_command(common.utf8(first) or "", [*COMMANDS, *_LIGHT])
     return "" if first in _OTHERS_WORDS else _empty_word(words, first)
 
 

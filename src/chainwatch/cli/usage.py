@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 _SAID = (
@@ -12,6 +14,28 @@ _SAID = (
     (r"Option '(.*)' requires an argument\.", r"\1 needs a value"),
     (r"Option '(.*)' does not take a value\.", r"\1 takes no value"),
 )
+
+_MEANT = {
+    "status": "list ls ps queue show top",
+    "logs -f": "tail follow watch",
+    "explain": "why describe info",
+    "stop --cancel": "cancel kill scancel terminate",
+    "submit": "start add launch new",
+    "run": "daemon serve up",
+    "check": "validate config test",
+    "resume": "unpause continue",
+    "retry": "restart resubmit requeue",
+    "forget": "rm remove delete",
+    "--version": "version",
+}
+_OURS = {word: ours for ours, words in _MEANT.items() for word in words.split()}
+
+
+def no_such_command(word: str, known: Iterable[str]) -> str:
+    """What to say of a command that does not exist: what a word of another tool means here, or the nearest one."""
+    near = [_OURS[word]] if word in _OURS else difflib.get_close_matches(word, list(known), n=1)
+    hint = f"did you mean {near[0]}?" if near else "chainwatch --help lists them"
+    return f"no such command: {word}; {hint}"
 
 
 def sentence(error: BaseException) -> str | None:
