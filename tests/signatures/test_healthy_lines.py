@@ -34,3 +34,17 @@ def test_a_progress_line_is_no_failure(template: str) -> None:
         hits = matcher.match(line.encode(), lambda count: ())
         blamed = [h.signature.id for h in hits if not h.signature.effect and h.signature.specificity >= 20]
         assert not blamed, line
+
+
+PROSE = """\
+straggler report: slowdown factor 1.21 on rank 3, 1.02 elsewhere
+it is quite normal that an infinite stream never ends
+the policy is not set, so the old behaviour is kept
+activation checkpointing is on to avoid running out of memory
+"""
+
+
+@pytest.mark.parametrize("line", PROSE.splitlines())
+def test_a_sentence_with_a_telling_word_is_no_failure(line: str) -> None:
+    hits = builtin_matcher().match(line.encode(), lambda count: ())
+    assert not [h.signature.id for h in hits if not h.signature.effect]
