@@ -304,6 +304,19 @@ def test_an_incident_makes_its_chains_wait() -> None:
     assert isinstance(decide(replace(past, history=replace(past.history, incident="fabric down"))), Wait)
 
 
+def test_after_an_incident_each_chain_has_its_own_turn_and_then_goes_on() -> None:
+    past = situation(ended(C.NETWORK_FABRIC, saved=20, before=10, ago=60))
+    over = replace(past, history=replace(past.history, incident_over=NOW, incident_chains=20))
+    other = replace(over, history=replace(over.history, chain="day"))
+    first, second = decide(over), decide(other)
+    assert isinstance(first, Wait)
+    assert isinstance(second, Wait)
+    assert first.until != second.until, "not all at once"
+    assert NOW < first.until <= NOW + timedelta(minutes=10)
+    assert "return one after the other" in first.why
+    assert isinstance(decide(replace(over, now=first.until)), Resubmit)
+
+
 def test_a_job_that_somebody_cancelled_while_it_hung_is_not_resubmitted() -> None:
     hung = ended(C.HANG, saved=20, before=10)
     assert hung.verdict is not None
