@@ -81,6 +81,12 @@ def test_nothing_found_changes_nothing() -> None:
     assert grown(under_way, None) is under_way
 
 
+@pytest.mark.parametrize("other", [incident(C.NETWORK_FABRIC, newest=0), incident(began=60, newest=50)])
+def test_what_has_another_cause_or_is_older_does_not_join_the_incident_under_way(other: Incident) -> None:
+    under_way = held(incident())
+    assert grown(under_way, other) is under_way
+
+
 def test_later_ends_join_the_incident_under_the_same_notice() -> None:
     first = held(incident())
     more = grown(first, incident(began=1, newest=0, chains=("c", "d", "e")))

@@ -146,6 +146,13 @@ def test_nan_says_so_where_nothing_predates_it() -> None:
     assert "no intact checkpoint predates it" in decision.why
 
 
+def test_nothing_is_claimed_of_checkpoints_that_nobody_could_look_at() -> None:
+    for s in (situation(nan(), found=None), situation(nan(), found=None, checkpoints=None)):
+        decision = decide(s)
+        assert isinstance(decision, Stop)
+        assert "predates" not in decision.why
+
+
 def test_a_rollback_passes_over_what_was_saved_after_the_divergence() -> None:
     assert from_step(situation(nan(), found=MANY, recovery={"numeric_rollback": True})) == 40
 

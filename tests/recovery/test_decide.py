@@ -180,8 +180,8 @@ def test_a_chain_whose_checkpoints_nobody_named_hears_that_no_progress_is_known(
     past = [ended(C.PREEMPTION, ago=5000 - i) for i in range(20)]
     decision = decide(situation(*past, checkpoints=None))
     assert isinstance(decision, Rest)
-    assert "Name where it saves under `checkpoints:`" in decision.advice
-    assert "Name where" not in decide(situation(*past)).advice  # type: ignore[union-attr]
+    assert "name where it saves under `checkpoints:`" in decision.advice
+    assert "name where" not in decide(situation(*past)).advice  # type: ignore[union-attr]
 
 
 def test_one_failure_on_changing_nodes_buys_no_endless_retries() -> None:

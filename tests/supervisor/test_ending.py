@@ -9,7 +9,7 @@ import pytest
 from chainwatch.actions import wishes
 from chainwatch.model.chain import ChainState, Desired
 from chainwatch.model.job import Job
-from chainwatch.model.verdict import Completion, Proof
+from chainwatch.model.verdict import Cause, Completion, Finding, Line, LogEvidence, Proof, Retry
 from chainwatch.simulation import batch
 from chainwatch.supervisor.readers import LeftBehind, Place
 from tests.supervisor.play import Play
@@ -54,3 +54,17 @@ def test_dependent_jobs_that_go_on_coming_after_the_proof_change_nothing_of_it(
     assert len(play.calls("submit")) == 3, "a chain that is done is never resubmitted"
     with pytest.raises(wishes.Unwanted):
         wishes.retry(play.store, play.record("run"), play.clock.now())
+
+
+def test_an_alert_says_what_happened_once(play: Play) -> None:
+    line = Line("/home/ada/log", 9, "KeyError: 'lr'")
+    finding = Finding("user_code/key-error", Cause.USER_CODE, 80, line, 9, retry=Retry.NO)
+    play.files.logs = LogEvidence(findings=(finding,))
+    play.chain("run", batch(60, 1))
+    play.submit("run")
+    play.until(lambda: play.state("run") is ChainState.STOPPED)
+    [told] = [n for n in play.store.undelivered() if n.severity == "critical"]
+    assert "what" not in told.body, "the reason says it"
+    assert "program error" in told.body["why"]
+    assert told.body["line"] == "KeyError: 'lr'"
+    assert told.body["wants"] == "Correct the program, then `chainwatch retry run`."

@@ -226,11 +226,11 @@ def _budgets(s: Situation, last: Attempt, verdict: Verdict) -> Decision | None:
     policy, spent = s.settings.recovery, budget.count(s.history)
     retry = f"`chainwatch explain {s.history.chain}` shows the evidence; `chainwatch retry {s.history.chain}` goes on."
     if s.settings.checkpoints is None:
-        retry = f"Name where it saves under `checkpoints:`: without it no saved progress is known. {retry}"
+        retry = f"name where it saves under `checkpoints:`, since without it no saved progress is known; {retry}"
     if spent.fruitless_preemptions >= policy.preemptions_rest:
         return Rest(
             f"preempted {spent.fruitless_preemptions} times without one new intact checkpoint",
-            f"save more often, or use a queue that is preempted less. {retry}",
+            f"save more often, or use a queue that is preempted less; {retry}",
         )
     if verdict.fingerprint and spent.same_failure > policy.retries_per_failure:
         without = _without_the_checkpoint(s, last, verdict)
@@ -333,10 +333,10 @@ def _rolled_back(s: Situation) -> bool:
 def _at_rest(verdict: Verdict, retry: str) -> str:
     """What a person should do where retries were in vain, though each by itself was right."""
     if verdict.cause is Cause.TIME_LIMIT:
-        return f"no job reached its next save within its time limit: save more often, or ask for more time. {retry}"
+        return f"no job reached its next save within its time limit: save more often, or ask for more time; {retry}"
     if verdict.culprit_nodes:
         named = ", ".join(verdict.culprit_nodes)
-        return f"report {named} to the site's support, and look whether the job itself brings nodes down. {retry}"
+        return f"report {named} to the site's support, and look whether the job itself brings nodes down; {retry}"
     return _advice(verdict, retry)
 
 

@@ -130,7 +130,8 @@ class Traces:
                 retried = record.retried_at.isoformat() if record.retried_at else ""
                 self.owe(
                     record, f"{state}:{number}:{retried}", "critical", f"{record.name} is {state}: it needs you", now,
-                    what=verdict.sentence if verdict else "", why=decision.why, wants=decision.advice,
+                    what=verdict.sentence if verdict and verdict.sentence not in decision.why else "",
+                    why=decision.why, wants=decision.advice,
                     line=(verdict.root_line if verdict else None) or "", command=f"chainwatch explain {record.name}",
                 )  # fmt: skip
             return self.decided(record, state, decision, number, f"{decision.why}. {decision.advice}", now)
