@@ -296,3 +296,13 @@ def test_a_directory_of_logs_that_is_not_there_is_named_with_the_command_that_ma
     assert "/r/logs does not exist" in vague.weaker[0]
     killed = diagnose(Evidence(a_job(S.TIMEOUT), logs=logs))
     assert "mkdir" not in killed.advice, "the cause is known"
+
+
+def test_the_last_echo_of_a_script_does_not_finish_a_program_that_died() -> None:
+    died = a_finding("ValueError: bad", Cause.USER_CODE, 42)
+    for words in ("script-words", "training-words"):
+        echo = a_finding("Job finished at Mon", Cause.COMPLETED, 70, 2, signature=f"completion/{words}")
+        assert judged(a_job(S.FAILED, "1:0"), died, echo).cause is Cause.USER_CODE
+        assert judged(a_job(S.FAILED, "1:0"), replace(died, survived=3), echo).cause is Cause.COMPLETED
+    own = a_finding("{'train_runtime': 8811.2}", Cause.COMPLETED, 84, 2, signature="completion/hf-trainer")
+    assert judged(a_job(S.FAILED, "1:0"), died, own).cause is Cause.COMPLETED

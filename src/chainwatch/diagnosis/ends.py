@@ -312,7 +312,11 @@ def _last_completion(evidence: Evidence) -> Finding | None:
     texts = [
         f
         for f in evidence.logs.findings
-        if f.cause is Cause.COMPLETED and not f.effect and not went_on(f) and not _a_stage(f, evidence)
+        if f.cause is Cause.COMPLETED
+        and not f.effect
+        and not went_on(f)
+        and not _a_stage(f, evidence)
+        and not _after_a_death(f, evidence)
     ]
     if not texts:
         return None
@@ -332,6 +336,23 @@ def _a_stage(text: Finding, evidence: Evidence) -> bool:
         or (text.survived > 0 and f.cause in _STAGE_FAILS)
         or (saving and f.cause is Cause.STORAGE)
         for f in later
+    )
+
+
+def _after_a_death(text: Finding, evidence: Evidence) -> bool:
+    """A script says at its end that it is done, and above that its program died, which is no word of the program."""
+    if text.signature not in _WORDS:
+        return False
+    failed = evidence.job.state is JobState.FAILED
+    least = _A_SIGN if text.signature == _SCRIPT_WORDS else _A_CAUSE if failed else _KILLS
+    return any(
+        f.cause is not Cause.COMPLETED
+        and f.specificity >= least
+        and not (f.survived or f.well)
+        and (least == _A_SIGN or not f.effect)
+        and (failed or not f.survivable)
+        and before(f, text)
+        for f in evidence.logs.findings
     )
 
 
@@ -382,6 +403,9 @@ def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
 
 _TASK_FAILED = frozenset({"launcher/task-failure"})
 _NO_TEARDOWN = 60
+_SCRIPT_WORDS = "completion/script-words"
+_WORDS = frozenset({_SCRIPT_WORDS, "completion/training-words", "completion/program-words"})
+_A_SIGN, _KILLS = 18, 42
 _A_CAUSE = 30
 _LAST_EPOCH = "completion/keras-last-epoch"
 _ONLY_AT_START = frozenset({"config/argparse", "config/hydra-omegaconf", "environment/script-file-missing"})

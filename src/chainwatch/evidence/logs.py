@@ -271,6 +271,7 @@ class _Scan:
             for mark in self.progress.lines(text, low, high)
         ]
         places = [mark.position for mark in marks]
+        ends = {text[begin:end] for finding, begin, end in fresh if finding.cause is Cause.COMPLETED}
         began = next(self.progress.lines(text, max(start, first - _SURVIVAL), first), None) is not None
         for finding, begin, end in fresh:
             after = {(m.epoch, m.step) for m in marks[bisect_left(places, end) :][: 8 * _ENOUGH_STEPS]}
@@ -279,7 +280,8 @@ class _Scan:
             if not survived and not finding.effect and finding.specificity >= _WORTH_COUNTING:
                 below = text[end + 1 : end + _COUNTING]
                 survived = len(counting(below))
-                well = sum(is_well(line) for line in below.replace(b"\r", b"\n").split(b"\n"))
+                lines = below.replace(b"\r", b"\n").split(b"\n")
+                well = sum(is_well(line) and line not in ends for line in lines)
             self.found.findings.setdefault(finding.signature, []).append(
                 replace(finding, survived=min(_ENOUGH_STEPS, survived), well=well, startup=not before)
             )
