@@ -77,6 +77,7 @@ def test_an_end_waits_a_poll_only_where_three_chains_could_share_a_cause_of_the_
 
 def test_nothing_found_changes_nothing() -> None:
     assert grown(None, None) is None
+    assert part_of(None, "a", [end(C.STORAGE, "n1")]) is None
     under_way = held(incident())
     assert grown(under_way, None) is under_way
 

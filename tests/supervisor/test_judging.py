@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from chainwatch.model.verdict import Cause
+from chainwatch.model.checkpoint import Checkpoint, RunReport, Status
+from chainwatch.model.verdict import Cause, EndRecord
 from chainwatch.simulation import batch
+from chainwatch.supervisor.readers import LeftBehind
 from tests.supervisor.play import Play
 
 
@@ -41,3 +43,20 @@ def test_the_uid_is_that_of_the_jobs_user_also_where_another_one_runs_the_daemon
     assert evidence is not None
     assert evidence.user_uid == 4711
     assert replace(evidence, user_uid=None) != evidence
+
+
+@pytest.mark.parametrize("recorded", ["/home/ada/run/step30", None])
+def test_what_a_job_resumed_from_is_what_it_chose_when_it_began_and_else_what_was_handed_over(
+    play: Play, monkeypatch: pytest.MonkeyPatch, recorded: str | None
+) -> None:
+    """A dead node's processes saved step 30 while the job waited in the queue."""
+    there = Checkpoint("/home/ada/run/step20", 20, "dcp", Status.INTACT, "")
+    play.files.report = RunReport("/home/ada/run", "dcp", (there,), there)
+    record = EndRecord("n1", 1, None, play.clock.now(), resumed_from=recorded)
+    monkeypatch.setattr(play.files, "left_behind", lambda place, job, now: LeftBehind(end_records=(record,)))
+    play.chain("run", batch(100, 1), checkpoints="/home/ada/run")
+    play.submit("run")
+    play.until(lambda: play.store.attempts("run")[0].verdict is not None)
+    evidence = play.store.evidence("run", 1)
+    assert evidence is not None
+    assert evidence.resumed_from == play.store.attempts("run")[0].resumed_from == (recorded or "/home/ada/run/step20")
