@@ -132,6 +132,7 @@ def test_no_incident_lasts_for_ever() -> None:
     over = probed(held(incident()), "n1 is down", NOW + BOUND)
     assert over.over == NOW + BOUND
     assert "not recovered after 6 hours" in over.said
+    assert probed(over, "", NOW + BOUND + MINUTE) is over, "over is over"
 
 
 def test_the_same_ends_are_no_second_incident_and_later_ones_are() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from chainwatch.model.chain import Attempt, FromCheckpoint, FromScratch, Rest, Resubmit, Stop
+from chainwatch.model.chain import Attempt, FromCheckpoint, FromScratch, Rest, Resubmit, Stop, Wait
 from chainwatch.model.checkpoint import Checkpoint, Status
 from chainwatch.model.verdict import Cause, Outcome
 from chainwatch.recovery import Situation, decide, decide_ahead
@@ -67,6 +67,10 @@ def test_it_is_left_once_whatever_the_job_from_the_one_before_ends_of() -> None:
     preempted = ended(Cause.PREEMPTION, before=20, ago=200, resumed=TEN)
     assert from_step(situation(*past, preempted, found=found)) == 10, "it stays left while nothing new was saved"
     assert isinstance(decide(situation(*past, crash(200, TEN), found=found)), Rest)
+
+
+def test_silent_storage_is_waited_for_before_a_checkpoint_is_left() -> None:
+    assert isinstance(decide(situation(SAVED, crash(500), crash(400), crash(300), found=None)), Wait)
 
 
 def test_without_one_before_it_the_chain_rests() -> None:

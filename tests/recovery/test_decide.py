@@ -229,6 +229,26 @@ def test_storage_is_given_time_and_the_time_doubles() -> None:
     assert timedelta(0) < one.until - NOW <= timedelta(minutes=1) < two.until - NOW <= timedelta(minutes=2)
 
 
+def test_storage_that_a_probe_finds_broken_is_waited_for_and_a_person_hears_after_half_an_hour() -> None:
+    for ago, person in ((10, False), (40, True)):
+        s = replace(situation(ended(C.STORAGE, before=10, ago=ago)), storage="it cannot be written")
+        decision = decide(s)
+        assert isinstance(decision, Wait)
+        assert "its storage does not work yet: it cannot be written" in decision.why
+        assert decision.needs_person is person
+    later = replace(situation(ended(C.STORAGE, before=10, ago=361)), storage="it cannot be written")
+    assert isinstance(decide(later), Resubmit), "a job may see more than a probe does"
+    other = replace(situation(ended(C.PREEMPTION, before=10, ago=10)), storage="it cannot be written")
+    assert isinstance(decide(other), Resubmit)
+
+
+def test_what_a_verdict_says_to_wait_for_is_waited_for_whatever_its_cause() -> None:
+    registry = ended(C.ENVIRONMENT, before=10)
+    assert registry.verdict is not None
+    registry = replace(registry, verdict=replace(registry.verdict, retry=Retry.WAIT))
+    assert isinstance(decide(situation(registry)), Wait)
+
+
 def test_a_persons_retry_lifts_rest_and_stop_and_refills_the_budget() -> None:
     past = [ended(C.USER_CODE, before=10, ago=10)]
     asked = situation(*past)
@@ -285,6 +305,7 @@ def test_excluded_nodes_are_capped_so_that_a_chain_never_starves() -> None:
     decision = decide(replace(past, history=replace(past.history, excluded=(*excluded, gone)), partition_size=20))
     assert isinstance(decision, Resubmit)
     assert decision.exclude == ("n0", "n1", "n2", "n3", "n4")
+    assert decision.why.endswith("keeps away from n0, n1, n2, n3, n4")
 
 
 def test_fallback_options_come_after_preemptions_in_vain() -> None:
