@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from chainwatch.cli.init import init
+from chainwatch.cli.init import _lasting, init
 from chainwatch.config import load
 from chainwatch.config.models import Config
 from chainwatch.doctor.begin import from_job, from_script, render
@@ -60,6 +61,19 @@ def test_a_running_job_begins_in_observe_with_its_arguments() -> None:
     assert chain.mode == "observe"
     assert chain.args == ("--lr", "1e-4", "'yes'")
     assert chain.checkpoints is None
+
+
+def test_what_was_typed_with_a_job_and_lasts_stands_in_its_configuration() -> None:
+    """The kind: a running job's configuration knew the script alone, and the next job went to another partition."""
+    job = Job(
+        AttemptId("c1", 7, datetime(2026, 3, 2, tzinfo=UTC)), "7", JobState.RUNNING, Source.CONTROLLER,
+        name="b", directory="/work/b", command="/work/b/job.sh --lr 3",
+        submit_line="sbatch --parsable -p gpu --dependency=afterany:3 --time=2:00:00 --chdir=/work/b job.sh --lr 3",
+    )  # fmt: skip
+    assert _lasting(job) == ("-p", "gpu", "--time=2:00:00")
+    begun = replace(from_job(job, "#!/bin/sh\nsrun x\n"), sbatch=_lasting(job))
+    assert loaded(render(begun)).chains["b"].sbatch == ("-p", "gpu", "--time=2:00:00")
+    assert _lasting(replace(job, submit_line="sbatch --wrap=x")) == ()
 
 
 @given(st.text(max_size=80), st.text(max_size=30))

@@ -114,7 +114,7 @@ def adopt(
         if config is not None and loaded is not None:
             _first_of(store, where, config, loaded, name, job, clusters, json)
             return
-        job = _with_submit_line(backend, job)
+        job = with_submit_line(backend, job)
         path, option_words, args = _by_hand(backend, where, job)
         own = {"cw-checkpoints": checkpoints, "cw-done-mark": done_mark, "cw-mode": "observe"}
         own["cw-done-step"] = str(done_step) if done_step is not None else None
@@ -227,7 +227,7 @@ def _owner(store: Store, job: Job) -> str | None:
     return next((c.name for c in mine if job_id_of(c) in ids or array_of(c, ())[0] in ids), None)
 
 
-def _with_submit_line(backend: Backend, job: Job) -> Job:
+def with_submit_line(backend: Backend, job: Job) -> Job:
     """sacct alone knows the submit line, and of a new job seconds late; without it the options of the script have to do."""
     while True:
         try:
@@ -240,24 +240,31 @@ def _with_submit_line(backend: Backend, job: Job) -> Job:
         time.sleep(AGAIN)
 
 
+def as_typed(job: Job) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    """Script, sbatch options and arguments of the submit line, where it names the script that the controller names."""
+    words_ = job.submit_line.split()[1:]
+    command = job.command if job.command != "(null)" else ""
+    try:
+        line = words.parse([w for w in words_ if w != "--parsable"])
+    except ValueError:
+        return None
+    if not command or line.script is None:
+        return None
+    path = os.path.normpath(os.path.join(job.directory, line.script))
+    if command.strip() not in {" ".join((path, *line.args)), " ".join((line.script, *line.args))}:
+        return None
+    return path, line.option_words, line.args
+
+
 def _by_hand(backend: Backend, state: Path, job: Job) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Script, sbatch options and arguments of a job that somebody submitted.
 
     The submit line is joined by blanks without quotes, and accounting may have none before the job starts. So it counts
     only where it names the script that the controller names; otherwise the options are what the controller shows.
     """
-    words_ = job.submit_line.split()[1:]
     command = job.command if job.command != "(null)" else ""
-    try:
-        line = words.parse([w for w in words_ if w != "--parsable"])
-    except ValueError:
-        line = words.CommandLine((), None, ())
-    if command and line.script is not None:
-        full = os.path.join(job.directory, line.script)
-        path = os.path.normpath(full)
-        # Slurm keeps `../run.sh` and `./run.sh` as they were typed behind the directory.
-        if command.strip() in {" ".join((script, *line.args)) for script in (path, full, line.script)}:
-            return path, line.option_words, line.args
+    if (typed := as_typed(job)) is not None:
+        return typed
     path, *args = command.split(" ") if command else ("",)
     if not command or not os.path.isfile(os.path.join(job.directory, path)):
         text = backend.script(job.job_id)

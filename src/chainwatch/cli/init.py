@@ -10,10 +10,15 @@ from typing import Annotated
 
 import typer
 
+from chainwatch.actions import options as words
 from chainwatch.cli import common
+from chainwatch.cli.adopt import as_typed, with_submit_line
+from chainwatch.config import Config
 from chainwatch.doctor.begin import Begin, from_job, from_script, render
+from chainwatch.model.job import Job
 from chainwatch.model.plain_file import text_of
-from chainwatch.slurm import CliBackend, NoInformation
+from chainwatch.slurm import NoInformation
+from chainwatch.supervisor.clusters import backends
 
 DEFAULT = Path("~/.config/chainwatch/chainwatch.yaml")
 
@@ -84,12 +89,21 @@ def _of_script(path: Path) -> Begin:
 
 
 def _of_job(number: int) -> Begin:
-    backend = CliBackend("local")
     try:
+        backend = next(iter(backends(Config()).values()))
         job = backend.job(number)
         if job is None:
             common.fail(f"Slurm does not know job {number} any more; name its batch script instead", common.NO)
+        job = with_submit_line(backend, job)
         text = (backend.script(number) or b"").decode("utf-8", "replace")
     except NoInformation as error:
         common.fail(f"Slurm does not answer: {error}", common.SILENT)
-    return from_job(job, text)
+    return replace(from_job(job, text), sbatch=_lasting(job))
+
+
+def _lasting(job: Job) -> tuple[str, ...]:
+    """The options that were typed with that job and hold for every job of its chain."""
+    typed = as_typed(job)
+    if typed is None:
+        return ()
+    return words.without(words.parse(list(typed[1])).options, "begin", "chdir", "dependency", "hold", "parsable")

@@ -32,6 +32,8 @@ class Begin:
     latest: bool = False
     """The script resolves its checkpoint by chainwatch already."""
     args: tuple[str, ...] = ()
+    sbatch: tuple[str, ...] = ()
+    """Options that were typed before the script."""
     mode: str = "act"
 
 
@@ -64,7 +66,7 @@ def from_job(job: Job, text: str) -> Begin:
         begin.final_step,
         begin.latest,
         tuple(words[1:]),
-        "observe",
+        mode="observe",
     )
 
 
@@ -80,6 +82,8 @@ def render(begin: Begin, file: str = "") -> str:
     ]
     if begin.args:
         lines.append(f"    args: [{', '.join(quoted(word) for word in begin.args)}]")
+    if begin.sbatch:
+        lines.append(f"    sbatch: [{', '.join(quoted(word) for word in begin.sbatch)}]")
     if begin.directory:
         lines.append(f"    directory: {quoted(str(begin.directory))}")
     lines.append(f"    mode: {begin.mode}            # observe: says what it would do; act: does it")
