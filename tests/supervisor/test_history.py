@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chainwatch.model.chain import Attempt
+from chainwatch.model.chain import Attempt, living
 from chainwatch.model.job import JobState
 from chainwatch.supervisor.history import gpu_hours, met, without_duplicates
 from tests.store.build import record
@@ -61,3 +61,13 @@ def test_a_task_keeps_its_name_where_accounting_forgot_its_array() -> None:
     over = seen.merged(recorded(JobState.COMPLETED, job_id=10, shown_id="10"))
     assert (over.shown_id, over.array_job_id, over.array_task) == ("9_3", 9, "3")
     assert over.state is JobState.COMPLETED
+
+
+def test_the_attempt_that_lives_is_the_one_on_nodes_and_not_what_waits_behind_it() -> None:
+    """The kind: of a chain of dependent jobs that was adopted, the last one in the queue was shown and probed."""
+    ran = Attempt(queued(JobState.FAILED), 1, ours=True, ended=NOW)
+    runs = Attempt(queued(JobState.RUNNING, job_id=8), 2, ours=False)
+    waits = [Attempt(queued(JobState.PENDING, job_id=n), n, ours=False) for n in (9, 10)]
+    assert living((ran, runs, *waits)) is runs
+    assert living((ran, *waits)) is waits[0]
+    assert living((ran,)) is None

@@ -10,6 +10,7 @@ import typer
 from chainwatch.actions.audit import Audit
 from chainwatch.cli import common, tables
 from chainwatch.diagnosis.probe import judge
+from chainwatch.model.chain import living
 from chainwatch.model.job import Job, JobState
 from chainwatch.model.probe import ProbeReport
 from chainwatch.slurm.backend import Backend
@@ -50,8 +51,7 @@ def probe(
 
 def _running(record: ChainRecord, store: Store, backend: Backend) -> Job:
     """The job as the controller has it now."""
-    attempts = store.attempts(record.name, last=1)
-    last = attempts[-1] if attempts and attempts[-1].ended is None else None
+    last = living(store.attempts(record.name))
     job = backend.job(last.job.job_id) if last else None
     if last is None or job is None or job.state is not JobState.RUNNING:
         common.fail(f"no job of {record.name} runs: {record.sentence or record.state}", common.NO)

@@ -9,7 +9,7 @@ import typer
 
 from chainwatch.cli import common, tables
 from chainwatch.cli.attended import daemon_line
-from chainwatch.model.chain import Attempt, ChainState, Desired, Mode
+from chainwatch.model.chain import Attempt, ChainState, Desired, Mode, living
 from chainwatch.model.durations import span
 from chainwatch.reports import changed, last_that_progressed, variables
 from chainwatch.store import Store
@@ -194,7 +194,7 @@ def as_dict(a: Attempt) -> dict[str, Any]:
 
 def _row(store: Store, c: ChainRecord, configuration: object = None) -> dict[str, Any]:
     attempts = store.attempts(c.name)
-    last = attempts[-1] if attempts else None
+    live = living(attempts)
     verdict = next((a.verdict for a in reversed(attempts) if a.verdict is not None), None)
     recovery = c.settings.get("recovery")
     off = isinstance(recovery, dict) and not recovery.get("enabled", True)
@@ -221,7 +221,7 @@ def _row(store: Store, c: ChainRecord, configuration: object = None) -> dict[str
         "since": c.state_since,
         "wait_until": c.wait_until,
         "cluster": c.cluster,
-        "job": last.job.shown_id if last and last.ended is None else c.job_ahead,
+        "job": live.job.shown_id if live is not None else c.job_ahead,
         "step": c.step,
         "saved_step": c.saved_step,
         "target": c.target,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -187,6 +188,12 @@ class Attempt:
     def saved_progress(self) -> bool:
         """The attempt left a newer intact checkpoint than it found."""
         return self.saved_after is not None and (self.saved_before is None or self.saved_after > self.saved_before)
+
+
+def living(attempts: Sequence[Attempt]) -> Attempt | None:
+    """The attempt that is not over. Of several the one that holds nodes, else the first: somebody may have queued others."""
+    live = [attempt for attempt in attempts if attempt.ended is None]
+    return next((a for a in reversed(live) if a.job.state.on_nodes), live[0] if live else None)
 
 
 @dataclass(frozen=True, slots=True)
