@@ -134,6 +134,13 @@ def test_an_option_that_a_variable_left_empty_never_means_the_current_directory(
     assert "--state is empty: is a variable of the shell not set?" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("words", ["status --state \x1b[31m", "lint \x1b[31m", "restore \x1b[31m", "history \x1b[31m"])
+def test_no_word_drives_the_terminal(words: str, shell: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split(" ")) in {1, 2}
+    said = capfd.readouterr().err
+    assert ("\x1b" in said, "\\x1b[31m" in said) == (False, True)
+
+
 def test_debug_stands_anywhere_and_the_help_of_a_command_on_both_sides(
     shell: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

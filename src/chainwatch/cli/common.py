@@ -77,9 +77,13 @@ def one_attempt(word: int | None, option: int | None) -> int | None:
 
 def fail(message: str, code: int = UNUSABLE) -> NoReturn:
     """One line on stderr, and out."""
-    shown = "\n".join(utf8(line) or "" for line in message.split("\n"))  # a file's name may drive a terminal
-    typer.echo(f"chainwatch: {shown}", err=True)
+    typer.echo(f"chainwatch: {_plain_lines(message)}", err=True)
     raise typer.Exit(code)
+
+
+def _plain_lines(message: str) -> str:
+    """Nothing in it drives a terminal, a file's name neither."""
+    return "\n".join(utf8(line) or "" for line in message.split("\n"))
 
 
 def state_directory(state: Path | None, config: Config | None = None) -> Path:
@@ -194,7 +198,7 @@ def guarded(run: Callable[[], int | None], *, debug: bool) -> int:
             raise
         code, said = _told(e)
         for line in said.splitlines():
-            print(f"chainwatch: {line}", file=sys.stderr)
+            print(f"chainwatch: {_plain_lines(line)}", file=sys.stderr)
         return code
 
 
