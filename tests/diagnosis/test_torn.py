@@ -50,6 +50,10 @@ def test_the_past_is_asked_for_only_where_a_checkpoint_was_damaged() -> None:
     assert verdict is not None
     evidence = Evidence(ended(Cause.PREEMPTION).job, checkpoints=_torn(30.5))
     assert told_apart(verdict, evidence, never) is verdict
+    corrupt = replace(verdict, cause=Cause.CHECKPOINT_CORRUPT)
+    waited = ended(Cause.PREEMPTION, ago=30)
+    waited = replace(waited, job=replace(waited.job, start=None))
+    assert told_apart(corrupt, evidence, lambda: [waited]) is corrupt, "it never ran"
     first = ended(Cause.PREEMPTION, minutes=60, ago=30)
     said = told_apart(replace(verdict, cause=Cause.CHECKPOINT_CORRUPT), evidence, lambda: [first])
     assert "torn by attempt 1" in said.sentence

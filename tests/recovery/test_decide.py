@@ -167,6 +167,20 @@ def test_interruptions_without_saved_progress_count_towards_the_three(cause: Cau
     assert decision.why.startswith("4 failovers without saved progress, the budget is 3")
 
 
+@pytest.mark.parametrize("cause", [C.HARDWARE_NODE, C.TIME_LIMIT])
+def test_an_interruption_that_left_saved_progress_spends_nothing(cause: Cause) -> None:
+    saved = ended(cause, saved=20, before=10, ago=500)
+    three = [ended(C.HARDWARE_NODE, before=20, ago=400 - 60 * i) for i in range(3)]
+    assert isinstance(decide(situation(saved, *three)), Resubmit), "three were spent, not four"
+    assert isinstance(decide(situation(saved, *three, ended(C.HARDWARE_NODE, before=20))), Rest)
+
+
+def test_what_came_before_saved_progress_is_forgotten() -> None:
+    before = [ended(C.HARDWARE_NODE, before=10, ago=900 - 60 * i) for i in range(3)]
+    saved = ended(C.PREEMPTION, saved=20, before=10, ago=500)
+    assert isinstance(decide(situation(*before, saved, ended(C.HARDWARE_NODE, before=20))), Resubmit)
+
+
 def test_a_chain_that_rests_says_what_a_person_can_do_and_not_what_was_done_in_vain() -> None:
     limit = decide(situation(*[ended(C.TIME_LIMIT, before=10, ago=400 - 60 * i) for i in range(4)]))
     assert isinstance(limit, Rest)
