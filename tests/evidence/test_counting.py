@@ -23,7 +23,7 @@ def test_a_count_that_rises_is_work(lines: list[str]) -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        ["ep 0 it 10 0.69", "ep 0 it 20 0.65"],
+        ["ep 0 it 10 0.69"],
         ["retry 1 in 2.0 s", "retry 2 in 4.0 s", "retry 3 in 8.0 s"],
         ["waiting for rank 3: 10/60", "waiting for rank 3: 20/60", "waiting for rank 3: 30/60"],
         ["#1 0x7f12 in f 1.2", "#2 0x7f13 in g 1.2", "#3 0x7f14 in h 1.2"],

@@ -185,7 +185,8 @@ def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> 
         hung = root.cause is Cause.HANG and end.cause in _SLURM_CAUSES and root.specificity >= 40
         telling = end.cause is Cause.TIME_LIMIT and root.specificity >= _FAILS_A_CLEAN_EXIT
         died = telling and _is_the_last_word(root, evidence)
-        overrules = (root.specificity >= limit and not root.well) or hung or died
+        worked_on = (root.survived > 0 or root.well > 0) and "slurmstepd: " not in root.where.text
+        overrules = (root.specificity >= limit or hung or died) and not worked_on
         if overrules and not root.effect and _before_notice(root, evidence):
             ruled = RuledOut(
                 end.cause, f"{end.words}, but the program had failed before: only its remains were stopped"

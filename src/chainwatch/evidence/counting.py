@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 _LONGEST = 300
 _COUNT = re.compile(rb"\b(\d{1,12})(?: ?/ ?(\d{1,12}))?\b")
-_MEASURE = re.compile(rb"\d\.\d+|\b\d+(?:\.\d+)?e[+-]?\d+\b|\b\d+ ?/ ?\d+\b")
+_MEASURE = re.compile(rb"\d\.\d+|\b\d+(?:\.\d+)?e[+-]?\d+\b|\b\d+(?: ?/ ?| of )\d+\b")
 _NO_WORK = re.compile(
-    rb"(?i)0x[0-9a-f]|^ *[#*@]?\d+[):]|^ *(?:#\d|frame|at |in |File |\W{3})"
+    rb"(?i)0x[0-9a-f]|^ *[#*@]?\d+[):]|^ *(?:#\d|frame|at |in |File |[^\w\s]{3})"
     rb"|error|warn|fail|except|abort|kill|signal|exit|wait|retr|attempt|\btr(?:y|ies)\b|sleep|time.?out|poll|heartbeat|alive"
     rb"|rank|worker|node|host|task|process|thread|core|device|gpu|pid|port|nccl|slurm|srun|torch|load|sync|wandb|\b[kMG]i?B\b|memory|allocat|\bmem\b"
 )
@@ -28,7 +28,7 @@ class _Shape:
     last: tuple[int, ...] = ()
 
 
-def counting(text: bytes, enough: int = 3) -> list[int]:
+def counting(text: bytes, enough: int = 2) -> list[int]:
     """Positions of the lines that go on counting: at least `enough` of one shape.
 
     Each has a count that is larger than in the line before, and a measure: a fraction, or a count of a total.

@@ -18,7 +18,7 @@ _HANDLED = re.compile(
     rb"(?i)\b(?:skipping|skipped|ignoring|continuing|retrying|rebuilding|recovering|proceeding)\b(?! (?:failed|is not))"
     rb"|\bignored\b\W*$|[,;(] ?(?:was |is )?(?:ignored|recovered|excluded|restarted)\b"
     rb"|\b(?:will (?:be )?(?:retr(?:y|ied)|skip(?:ped)?)|retry in|fall(?:ing|s)? back (?:to|on)|out of service)\b"
-    rb"|\bbuilding from source\b|\boptional\b|\(second (?:try|attempt)|\b(?:are|is) (?:lost|left out)$"
+    rb"|\bbuilding from source\b|\boptional\b|\(second (?:try|attempt)|\b(?:are|is) (?:lost|left out)$|\bwithout it$"
     rb"|\btrying (?:the |an?)?(?:next|one|previous|other|again)\b"
     rb"|, using (?:an? |the )?(?:default|blank|empty|old|previous|cached|last|other)\b"
 )
@@ -27,7 +27,7 @@ _NOT_HANDLED = re.compile(
     rb"|\b(?:not|without|stop(?:ped)?|instead of) (?:retry|skipp|continu)"
 )
 _WELL = re.compile(
-    rb"(?i)^(?!\+ )(?=\W*\w+\W+\w)(?!.*(?:fail|error|crash|core|abort|kill|log\b|\bjob\b|traceback|exit))"
+    rb"(?i)^(?!\+ )(?=\W*\w+\W+\w)(?!.*(?:fail|error|crash|core|abort|kill|log\b|\bjob\b|traceback|exit|nccl|processgroup|c10d))"
     rb".*\b(?:saved|written|wrote|succeeded|successful(?:ly)?|finished|completed|done|ok)\b"
 )
 _SHOWN = re.compile(
