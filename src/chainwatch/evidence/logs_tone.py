@@ -27,7 +27,8 @@ _NOT_HANDLED = re.compile(
     rb"|\b(?:not|without|stop(?:ped)?|instead of) (?:retry|skipp|continu)"
 )
 _WELL = re.compile(
-    rb"(?i)^(?!\+ )(?=\W*\w+\W+\w)(?!.*(?:fail|error|crash|core|abort|kill|log\b|\bjob\b|traceback|exit|nccl|processgroup|c10d))"
+    rb"(?i)^(?!\+ )(?=\W*\w+\W+\w)"
+    rb"(?!.*(?:fail|error|crash|core|abort|kill|log\b|\bjob\b|traceback|exit|nccl|processgroup|c10d))"
     rb".*\b(?:saved|written|wrote|succeeded|successful(?:ly)?|finished|completed|done|ok)\b"
 )
 _SHOWN = re.compile(
