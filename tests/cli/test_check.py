@@ -82,13 +82,13 @@ def test_what_only_the_readers_know_is_checked_too(config: Path, capsys: pytest.
 
 @pytest.mark.parametrize(
     "command",
-    ["check {0}", "run {0} --once", "reload -c {0}", "submit a -c {0}", "doctor {0}"],
+    ["check {0}", "reload -c {0}", "submit a -c {0}", "doctor {0}"],
     ids=lambda c: c.split()[0],
 )
-def test_a_scripts_own_array_whose_tasks_run_side_by_side_is_refused_alike_by_all_that_read_a_configuration(
+def test_a_scripts_own_array_whose_tasks_run_side_by_side_is_refused_alike_by_all_that_judge_a_configuration(
     config: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    """The kind: what `check` calls wrong, and the daemon begins with."""
+    """The kind: what `check` calls wrong, and another command begins with."""
     script = config.parent / "train.sh"
     script.write_text("#!/bin/sh\n#SBATCH -J x\n#SBATCH --array=0-3\nsrun x\n")
     config.write_text(f"state: {config.parent}/state\ndefaults: {{batch: train.sh}}\nchains: {{a: {{}}, b: {{}}}}\n")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from chainwatch.config import ConfigError
 from chainwatch.config.site import Site, SiteError
 from chainwatch.supervisor import settings as module
 from chainwatch.supervisor.scripts import at_once
@@ -48,8 +47,14 @@ def test_a_script_that_got_a_parallel_array_is_refused_at_a_reload_and_the_old_c
     assert config == old
     assert problem.startswith("the new configuration is refused, the old one stays: ")
     assert f"{desk.script}:2: --array=0-9 runs 10 tasks side by side" in problem
-    with pytest.raises(ConfigError):
-        desk.settings.read()
+
+
+def test_a_daemon_starts_though_a_script_got_a_parallel_array_meanwhile_and_says_so(desk: Desk) -> None:
+    """The kind: an edit of one chain's script ends every chain at the daemon's next start."""
+    desk.script.write_text("#!/bin/sh\n#SBATCH --array=0-9\n")
+    assert desk.settings.read().chains.keys() == {"a"}
+    [told] = desk.told
+    assert told.startswith(f"chains.a.batch: {desk.script}:2: --array=0-9 runs 10 tasks side by side")
 
 
 def test_a_script_whose_storage_does_not_answer_refuses_nothing(desk: Desk) -> None:

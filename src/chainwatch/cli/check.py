@@ -12,7 +12,7 @@ from chainwatch.cli import common
 from chainwatch.config import ConfigError, Problem, load, schema
 from chainwatch.config.site import SITE_FILE, SiteError, apply, load_site
 from chainwatch.supervisor import scripts
-from chainwatch.supervisor.rules import RULES
+from chainwatch.supervisor.rules import with_scripts
 
 
 def check(
@@ -35,7 +35,7 @@ def check(
     if config is None:
         common.fail("name a configuration to check, or --schema")
     try:
-        loaded, limited = apply(load_site(), load(config, RULES).config)
+        loaded, limited = apply(load_site(), load(config, with_scripts()).config)
     except (ConfigError, SiteError) as e:
         problems = e.problems if isinstance(e, ConfigError) else [Problem(str(SITE_FILE), None, "", str(e))]
         if json:

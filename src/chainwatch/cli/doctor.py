@@ -41,9 +41,9 @@ def doctor(
     from chainwatch.config.place import placed
     from chainwatch.doctor import Level, Patient, asker, examine
     from chainwatch.model.clock import SystemClock
-    from chainwatch.supervisor.rules import RULES
+    from chainwatch.supervisor.rules import with_scripts
 
-    loaded = None if config is None else placed(load(config, RULES).config, state, common.database())
+    loaded = None if config is None else placed(load(config, with_scripts()).config, state, common.database())
     patient = Patient(
         asker(loaded), SystemClock().now(), getpass.getuser(), Path.home(), loaded, environment=dict(os.environ)
     )

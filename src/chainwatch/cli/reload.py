@@ -41,9 +41,9 @@ def reload(
     loaded = None
     if config is not None:
         from chainwatch.config import load
-        from chainwatch.supervisor.rules import RULES
+        from chainwatch.supervisor.rules import with_scripts
 
-        loaded = load(config, RULES).config
+        loaded = load(config, with_scripts()).config
     with opened(state, loaded) as store:
         holder, before = store.at_work(now()), answered(store).get("at")
         line = daemon_line(store, now())

@@ -21,7 +21,7 @@ from chainwatch.slurm.backend import Backend
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
 from chainwatch.supervisor.clusters import backends, reachable
-from chainwatch.supervisor.rules import RULES
+from chainwatch.supervisor.rules import with_scripts
 
 
 def submit(
@@ -44,7 +44,7 @@ def submit(
     Exit codes: 0 submitted; 1 no such chain; 3 refused, by Slurm, the site or since it has jobs already, or nothing intact
     can be resumed from; 4 no answer.
     """
-    loaded = load(config, RULES).config if config is not None else None
+    loaded = load(config, with_scripts(only=chain)).config if config is not None else None
     where = common.state_directory(state, loaded)
     with common.opened(where, loaded, create=loaded is not None) as store:
         asked = loaded.chains.get(chain) if loaded is not None else None

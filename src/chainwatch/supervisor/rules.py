@@ -107,9 +107,12 @@ def _unknown(what: str, name: str, known: tuple[str, ...]) -> str:
     return f"{said}; there are {', '.join(known)}" if known else f"{said}; none is configured"
 
 
-def rules(read: ReadScript = at_once) -> tuple[Rule, ...]:
-    """All of them; `read`: how batch scripts are read, since the daemon must not wait for their storage."""
-    return _chains, one_job_at_a_time(read)
+RULES: tuple[Rule, ...] = (_chains,)
+"""What a configuration says of itself."""
 
 
-RULES = rules()
+def with_scripts(read: ReadScript = at_once, only: str | None = None) -> tuple[Rule, ...]:
+    """And what the batch scripts bring in, or that of one chain. They are edited at any time, so that only who asks for a
+    judgement of the whole (`check`, a reload) is refused for any of them; `read`: how they are read, since a daemon must
+    not wait for storage."""
+    return *RULES, one_job_at_a_time(read, only)

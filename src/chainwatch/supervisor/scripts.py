@@ -24,8 +24,8 @@ def at_once(path: Path) -> str | None:
         return None
 
 
-def one_job_at_a_time(read: ReadScript) -> Rule:
-    """No script asks for an array whose tasks run side by side.
+def one_job_at_a_time(read: ReadScript, only: str | None = None) -> Rule:
+    """No script asks for an array whose tasks run side by side; `only`: the one of this chain.
 
     A script that cannot be read is no reason to refuse a configuration, nor is a pinned one: the kept copy is what runs.
     Both are judged before each submission.
@@ -34,7 +34,8 @@ def one_job_at_a_time(read: ReadScript) -> Rule:
     def rule(config: Config) -> Iterator[tuple[tuple[str | int, ...], str]]:
         text_at = cache(read)  # a thousand chains share one script
         for name, chain in config.chains.items():
-            text = text_at(chain.batch) if chain.script == "live" and not _has_own_array(chain) else None
+            counts = only in (None, name) and chain.script == "live" and not _has_own_array(chain)
+            text = text_at(chain.batch) if counts else None
             if text and (why := beforehand.parallel(beforehand.submitted_with(chain, text, "array"))):
                 line = options.script_line(text, "array")
                 yield ("chains", name, "batch"), f"{chain.batch}:{line}: {why}"

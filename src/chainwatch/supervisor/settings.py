@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from chainwatch.config import Config, ConfigError, load
+from chainwatch.config import Config, ConfigError, Rule, load
 from chainwatch.config.place import overruled, placed
 from chainwatch.config.site import Site, SiteError, apply, load_site
 from chainwatch.supervisor.reloading import FIXED, cannot_change
-from chainwatch.supervisor.rules import rules
-from chainwatch.supervisor.scripts import ReadScript
+from chainwatch.supervisor.rules import RULES, with_scripts
+from chainwatch.supervisor.scripts import ReadScript, one_job_at_a_time
 
 
 class Settings:
@@ -36,9 +36,14 @@ class Settings:
         """That another state counts than the configuration names; empty where it does not."""
 
     def read(self) -> Config:
-        """At the start. Raises ConfigError, SiteError."""
+        """At the start, where a script that was edited since costs its own chain alone, at its next submission.
+
+        Raises ConfigError, SiteError.
+        """
         self.site = load_site()
-        self._asked = self._load()
+        self._asked = self._load(RULES)
+        for where, why in one_job_at_a_time(self._read_script)(self._asked):
+            self._warn(f"{'.'.join(map(str, where))}: {why}")
         if self._overruled:
             self._warn(self._overruled)
         return self._limited()
@@ -50,7 +55,7 @@ class Settings:
         """
         try:
             self.site = load_site()
-            new = self._load()
+            new = self._load(with_scripts(self._read_script))
             problem = cannot_change(old, new, fixed)
         except SiteError as error:
             return None, f"the new configuration is refused, the old one stays: {error}"
@@ -61,8 +66,8 @@ class Settings:
         self._asked = new
         return self._limited(), ""
 
-    def _load(self) -> Config:
-        read = load(self._path, rules(self._read_script)).config
+    def _load(self, rules: Sequence[Rule]) -> Config:
+        read = load(self._path, rules).config
         found = placed(read, self._state, self._database)
         self._overruled = overruled(read, found.state)
         return found
