@@ -26,8 +26,10 @@ def attempt_start(text: bytes, since: datetime, year: int) -> int:
     start = 0
     for notice in _NOTICE.finditer(text):
         when = stamp(notice[1])
-        until = since if any(reason in notice[2] for reason in _COMES_BACK) else limit
-        if when is not None and earlier_in_any_zone(when, until):
+        back = any(reason in notice[2] for reason in _COMES_BACK)
+        if when is None or not earlier_in_any_zone(when, since if back else limit):
+            continue
+        if earlier_in_any_zone(when, limit) or not _has_begun(text[start : notice.start()], since, year):
             start = notice.end()
     low, high = start, len(text)
     if not _is_older(text, low, limit, year):
@@ -39,6 +41,15 @@ def attempt_start(text: bytes, since: datetime, year: int) -> int:
         else:
             high = middle
     return _after_last_older(text, low, limit, year)
+
+
+def _has_begun(text: bytes, since: datetime, year: int) -> bool:
+    """The newest time stamp at the end of `text` is not surely older than `since`: this attempt wrote it."""
+    for line in reversed(text[-_PROBE:].split(b"\n")[:-1]):
+        when = stamp(line, year)
+        if when is not None:
+            return not earlier_in_any_zone(when, since)
+    return False
 
 
 def _is_older(text: bytes, position: int, limit: datetime, year: int) -> bool:
