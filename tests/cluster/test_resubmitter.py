@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dev.cluster import PrivateCluster
 
 from chainwatch.model.chain import ChainState
 from tests.cluster.stand import Stand
@@ -30,15 +29,6 @@ done
 """
 """The stand-in, with a pause: a service asks in turns, too, and what starts while the last job still ends finds what that
 one is writing."""
-
-
-@pytest.fixture
-def stand(cluster: PrivateCluster, tmp_path: Path) -> Iterator[Stand]:
-    made = Stand(cluster, tmp_path)
-    yield made
-    made.store.close()
-    for name in made.chains:
-        cluster.run("scancel", f"--name={name}", check=False)
 
 
 @pytest.fixture

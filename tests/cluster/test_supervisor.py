@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,15 +18,6 @@ from chainwatch.store import Store
 from chainwatch.store.records import IntentStatus
 from chainwatch.supervisor.submitting import Submitting
 from tests.cluster.stand import DONE, FOREVER, NCCL, Stand
-
-
-@pytest.fixture
-def stand(cluster: PrivateCluster, tmp_path: Path) -> Iterator[Stand]:
-    made = Stand(cluster, tmp_path)
-    yield made
-    made.store.close()
-    for name in made.chains:
-        cluster.run("scancel", f"--name={name}", check=False)
 
 
 @pytest.fixture

@@ -62,12 +62,7 @@ def adopt(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config",
-            "-c",
-            metavar="CONFIG",
-            help="Configuration with a chain of that name: the job becomes its first.",
-        ),
+        common.config_option("Configuration with a chain of that name: the job becomes its first.", envvar=None),
     ] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take a job of another state directory, where that one is gone.")

@@ -49,13 +49,7 @@ def try_channels(
     ] = None,
     config: Annotated[
         Path,
-        typer.Option(
-            "--config",
-            "-c",
-            metavar="CONFIG",
-            help="Configuration: a file, or a directory of files.",
-            envvar="CHAINWATCH_CONFIG",
-        ),
+        common.config_option("Configuration: a file, or a directory of files."),
     ] = DEFAULT,
     as_json: common.Json = False,
 ) -> None:

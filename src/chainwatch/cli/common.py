@@ -55,6 +55,11 @@ def utf8(text: str | None) -> str | None:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
+def config_option(help: str, envvar: str | None = "CHAINWATCH_CONFIG") -> Any:
+    """The option that names a configuration; `help`: what for."""
+    return typer.Option("--config", "-c", metavar="CONFIG", envvar=envvar, help=help)
+
+
 ChainName = Annotated[
     str, typer.Argument(metavar="CHAIN", help="Name of the chain.", autocompletion=chain_names, callback=utf8)
 ]

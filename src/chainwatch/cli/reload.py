@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from chainwatch.cli.attended import another_configuration, daemon_line
-from chainwatch.cli.common import NO, UNUSABLE, Json, State, fail, now, opened, print_json
+from chainwatch.cli.common import NO, UNUSABLE, Json, State, config_option, fail, now, opened, print_json
 from chainwatch.supervisor.reloading import answered
 
 PATIENCE = 20.0
@@ -23,13 +23,7 @@ def reload(
     state: State = None,
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config",
-            "-c",
-            metavar="CONFIG",
-            envvar="CHAINWATCH_CONFIG",
-            help="Check this configuration first; a wrong one is not sent.",
-        ),
+        config_option("Check this configuration first; a wrong one is not sent."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -31,13 +31,7 @@ def step(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config",
-            "-c",
-            metavar="CONFIG",
-            help="Configuration, for its alerts and clusters.",
-            envvar="CHAINWATCH_CONFIG",
-        ),
+        common.config_option("Configuration, for its alerts and clusters."),
     ] = None,
     json: common.Json = False,
     state: common.State = None,

@@ -28,13 +28,7 @@ def submit(
     chain: common.ChainName,
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config",
-            "-c",
-            metavar="CONFIG",
-            envvar="CHAINWATCH_CONFIG",
-            help="Configuration that defines the chain, if it is not known yet.",
-        ),
+        common.config_option("Configuration that defines the chain, if it is not known yet."),
     ] = None,
     json: common.Json = False,
     state: common.State = None,
