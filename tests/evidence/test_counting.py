@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chainwatch.evidence.counting import counting
+from chainwatch.evidence.logs.counting import counting
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chainwatch.diagnosis import diagnose
-from chainwatch.evidence.epochs import last_epoch_done
 from chainwatch.evidence.logs import LogFile, read_logs
+from chainwatch.evidence.logs.epochs import last_epoch_done
 from chainwatch.model.job import AttemptId, ExitCode, Job, JobState, Source
 from chainwatch.model.verdict import Cause, Evidence, Outcome, Verdict
 from tests.recovery.build import NOW

@@ -14,7 +14,7 @@ from chainwatch.cli import common
 from chainwatch.cli.words import whole
 from chainwatch.config.models import Chain
 from chainwatch.evidence.log_stream import Part, Tail, merged, parts, plain
-from chainwatch.evidence.logs_file import Unreadable
+from chainwatch.evidence.logs.file import Unreadable
 from chainwatch.model.chain import Attempt, ChainState
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord

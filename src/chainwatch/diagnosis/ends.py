@@ -7,22 +7,41 @@ preempted); the most specific line of the log that the program did not survive; 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import replace
 
-from chainwatch.diagnosis.choice import Choice, before, choose, first_of, reacts, went_on
+from chainwatch.diagnosis.choice import Choice, choose
+from chainwatch.diagnosis.finished import TEXT_AGAINST_FACT, completion_text, last_completion
 from chainwatch.diagnosis.job_side import killed_for_memory, refused_to_start
+from chainwatch.diagnosis.notices import (
+    SLURM_CAUSES,
+    before_notice,
+    line_for,
+    notice_of_slurm,
+    signal_line,
+    without_older_attempts,
+)
 from chainwatch.diagnosis.slurm_end import SlurmEnd, read_slurm, without_probes
 from chainwatch.diagnosis.wording import Reading, in_words
-from chainwatch.model.job import JobState
 from chainwatch.model.verdict import Cause, Evidence, Finding, Outcome, Proof, Retry, RuledOut, Verdict
 
 _OVERRULES_TIMEOUT = 50
 _OVERRULES_CANCEL = 58
 _FAILS_A_CLEAN_EXIT = 36
-_TEXT_AGAINST_FACT = 80
-"""Specificity that a completion text needs against a preemption or a node failure."""
-_SLURM_CAUSES = frozenset({Cause.PREEMPTION, Cause.TIME_LIMIT, Cause.CANCELLED_BY_USER, Cause.CANCELLED_BY_OTHER})
+_TASK_FAILED = frozenset({"launcher/task-failure"})
+_LAST_WORDS = 5
+_BESIDES = ("+ ", "wandb:")
+"""The shell tells what it does next, a tracker sums up: not the program."""
+_GOES_ON = re.compile(
+    r"(?i)\b(?:epoch|step|iter(?:ation)?)\b\W{0,3}\d+.*\b(?:loss|acc\w*|lr)\b"
+    r"|^[\[\d][\d:,. TZ/-]{14,}\]?(?: - \S+)? - INFO - "
+)
+"""Training goes on, in words that no progress profile reads, or the program has its usual word."""
+_OUTCOMES = {
+    Cause.PREEMPTION: Outcome.PREEMPTED,
+    Cause.TIME_LIMIT: Outcome.TIMED_OUT,
+    Cause.CANCELLED_BY_USER: Outcome.CANCELLED,
+    Cause.CANCELLED_BY_OTHER: Outcome.CANCELLED,
+}
 
 
 def diagnose(evidence: Evidence) -> Verdict:
@@ -51,7 +70,7 @@ def _proven_done(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading |
     ruled = []
     if not end.clean:
         ruled.append(RuledOut(end.cause or Cause.UNKNOWN, f"{end.words}, but the run is proven done"))
-    root = _last_completion(evidence)
+    root = last_completion(evidence)
     return Reading(
         Outcome.DONE,
         Cause.COMPLETED,
@@ -66,9 +85,9 @@ def _proven_done(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading |
 
 def _slurm_states_it(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | None:
     """Facts that no log line can talk away: a preemption, a dead node, a person's hold, our own scancel."""
-    if end.cause is None or end.weight < 93 or _completion_text(evidence, end, _TEXT_AGAINST_FACT) is not None:
+    if end.cause is None or end.weight < 93 or completion_text(evidence, end, TEXT_AGAINST_FACT) is not None:
         return None
-    root = _line_for(end.cause, evidence)
+    root = line_for(end.cause, evidence)
     named = choice.root
     if (
         end.cause is Cause.HARDWARE_NODE
@@ -84,7 +103,7 @@ def _slurm_states_it(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Readi
 
 def _completed_text(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | None:
     """The program said that it finished, and only its teardown or Slurm's flag says otherwise."""
-    text = _completion_text(evidence, end, 0)
+    text = completion_text(evidence, end, 0)
     if text is None:
         return None
     if end.clean and not evidence.completion.configured:
@@ -116,7 +135,7 @@ def _clean_exit(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | 
     completion = evidence.completion
     refuted = completion.configured and completion.proof is Proof.NO
     if root is not None and not root.effect:
-        if root.cause in _SLURM_CAUSES:
+        if root.cause in SLURM_CAUSES:
             outcome = Outcome.PREEMPTED if root.cause is Cause.PREEMPTION else Outcome.ENDED
             return Reading(outcome, root.cause, 0.75, root, root.retry, why="it stopped in time and exited 0")
         if root.specificity >= _FAILS_A_CLEAN_EXIT and (refuted or _is_the_last_word(root, evidence)):
@@ -131,11 +150,11 @@ def _clean_exit(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | 
                 else "Slurm says COMPLETED, the log ends in an error. Look, then `done` or `retry`.",
                 why="Slurm recorded COMPLETED 0:0, so the script hides the exit code of its program",
             )
-    stopped = choose([f for f in evidence.logs.findings if f.cause in _SLURM_CAUSES]).root
+    stopped = choose([f for f in evidence.logs.findings if f.cause in SLURM_CAUSES]).root
     if stopped is not None and not stopped.effect:
         outcome = Outcome.PREEMPTED if stopped.cause is Cause.PREEMPTION else Outcome.ENDED
         return Reading(outcome, stopped.cause, 0.7, stopped, stopped.retry, why="it stopped in time and exited 0")
-    told = _signal_line(evidence, {"slurm/sigterm-received"})
+    told = signal_line(evidence, {"slurm/sigterm-received"})
     if refuted:
         why = "it exited 0 before its end, as far as the configured proof says"
         cause = Cause.PREEMPTION if told else Cause.UNKNOWN
@@ -169,25 +188,25 @@ def _clean_exit(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | 
 
 def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading | None:
     """Time limit, scancel, out of memory: unless the program had failed before, and only its remains were stopped."""
-    if end.cause not in {*_SLURM_CAUSES, Cause.OOM_HOST, Cause.HARDWARE_NODE, Cause.USER_CONFIG} or end.weight < 50:
+    if end.cause not in {*SLURM_CAUSES, Cause.OOM_HOST, Cause.HARDWARE_NODE, Cause.USER_CONFIG} or end.weight < 50:
         return None
-    said = _notice_of_slurm(evidence)
+    said = notice_of_slurm(evidence)
     if said is not None and end.cause in (Cause.CANCELLED_BY_USER, Cause.CANCELLED_BY_OTHER):
         why = f"{end.words}, and Slurm's notice says why"
         return Reading(_OUTCOMES[said.cause], said.cause, 0.9, said, said.retry, why=why)
-    own = choose([f for f in evidence.logs.findings if f.cause not in {*_SLURM_CAUSES, Cause.COMPLETED}])
+    own = choose([f for f in evidence.logs.findings if f.cause not in {*SLURM_CAUSES, Cause.COMPLETED}])
     root = own.root
     limit = {
         Cause.TIME_LIMIT: _OVERRULES_TIMEOUT,
         Cause.OOM_HOST: 93,
-    }.get(end.cause, _OVERRULES_CANCEL if end.cause in _SLURM_CAUSES else end.weight)
-    if root is not None and root.cause not in _SLURM_CAUSES and root.cause is not end.cause:
-        hung = root.cause is Cause.HANG and end.cause in _SLURM_CAUSES and root.specificity >= 40
+    }.get(end.cause, _OVERRULES_CANCEL if end.cause in SLURM_CAUSES else end.weight)
+    if root is not None and root.cause not in SLURM_CAUSES and root.cause is not end.cause:
+        hung = root.cause is Cause.HANG and end.cause in SLURM_CAUSES and root.specificity >= 40
         telling = end.cause is Cause.TIME_LIMIT and root.specificity >= _FAILS_A_CLEAN_EXIT
         died = telling and _is_the_last_word(root, evidence)
         worked_on = (root.survived > 0 or root.well > 0) and "slurmstepd: " not in root.where.text
         overrules = (root.specificity >= limit or hung or died) and not worked_on
-        if overrules and not root.effect and _before_notice(root, evidence):
+        if overrules and not root.effect and before_notice(root, evidence):
             ruled = RuledOut(
                 end.cause, f"{end.words}, but the program had failed before: only its remains were stopped"
             )
@@ -200,7 +219,7 @@ def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> 
                 ruled_out=(ruled, *_aside(own)),
                 why=f"it had failed before it {'was cancelled' if end.outcome is Outcome.CANCELLED else 'was stopped'}",
             )
-    line = _line_for(end.cause, evidence)
+    line = line_for(end.cause, evidence)
     return Reading(
         end.outcome,
         end.cause,
@@ -213,21 +232,13 @@ def _stopped_from_outside(evidence: Evidence, end: SlurmEnd, choice: Choice) -> 
     )
 
 
-def _notice_of_slurm(evidence: Evidence) -> Finding | None:
-    """Slurm's own word for a preemption or a time limit, where it is the newest notice in the log."""
-    last: Finding | None = None
-    for notice in (f for f in evidence.logs.findings if f.signature in _NOTICES and not went_on(f)):
-        last = notice if last is None or before(last, notice) else last
-    return last if last is not None and last.cause in (Cause.PREEMPTION, Cause.TIME_LIMIT) else None
-
-
 def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading:
     """FAILED and the like: the most specific line that the program did not survive; then what the codes suggest."""
-    choice = _without_older_attempts(evidence, choice)
+    choice = without_older_attempts(evidence, choice)
     root = choice.root
     outcome = end.outcome if end.outcome is not Outcome.DONE else Outcome.FAILED
     if end.cause is not None and (root is None or root.specificity < end.weight):
-        line = _line_for(end.cause, evidence) or root
+        line = line_for(end.cause, evidence) or root
         return Reading(
             outcome,
             end.cause,
@@ -240,11 +251,11 @@ def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading:
         )
     if root is None:
         cause = Cause.UNKNOWN
-        signalled = _signal_line(evidence)
+        signalled = signal_line(evidence)
         return Reading(outcome, cause, 0.2, signalled, end.retry, end.advice or "")
     if root.effect:
         confidence = 0.45 if root.specificity >= 20 else 0.3
-        signal = _line_for(Cause.TIME_LIMIT, evidence) if end.requeued else None
+        signal = line_for(Cause.TIME_LIMIT, evidence) if end.requeued else None
         return Reading(
             outcome, root.cause, confidence, signal or root, end.retry or root.retry, ruled_out=_aside(choice)
         )
@@ -259,28 +270,6 @@ def _from_the_log(evidence: Evidence, end: SlurmEnd, choice: Choice) -> Reading:
     )
 
 
-def _without_older_attempts(evidence: Evidence, choice: Choice) -> Choice:
-    """The choice among what follows Slurm's notice, where that notice ended an earlier attempt in the same file.
-
-    A job that Slurm calls FAILED was not preempted, nor cut off by its limit. Without a state only distance tells: the
-    teardown prints little after a notice, a new attempt prints much.
-    """
-    notice = choice.root
-    if notice is None or notice.signature not in _NOTICES:
-        return choice
-    distance = 0 if evidence.job.state is JobState.FAILED else _A_NEW_START
-    later = [f for f in evidence.logs.findings if before(notice, f) and f.order - notice.order > distance]
-    later = [f for f in later if f.cause is not Cause.COMPLETED and f.signature not in _NOTICES]
-    later = [f for f in later if not reacts(f) or f.order - notice.order > _A_NEW_START]
-    anew = choose(later)
-    return choice if anew.root is None or anew.root.effect else anew
-
-
-_NOTICES = frozenset({"slurm/preemption", "slurm/time-limit", "slurm/node-failure", "slurm/job-cancelled"})
-_A_NEW_START = 2000
-"""Bytes."""
-
-
 def _outcome_of(cause: Cause, outcome: Outcome) -> Outcome:
     """The outcome that a cause found in the log means, where Slurm's word was vague."""
     vague = {Outcome.UNKNOWN, Outcome.FAILED, Outcome.ENDED}
@@ -289,104 +278,6 @@ def _outcome_of(cause: Cause, outcome: Outcome) -> Outcome:
     if cause in _OUTCOMES:
         return _OUTCOMES[cause]
     return Outcome.FAILED if outcome is Outcome.UNKNOWN else outcome
-
-
-_OUTCOMES = {
-    Cause.PREEMPTION: Outcome.PREEMPTED,
-    Cause.TIME_LIMIT: Outcome.TIMED_OUT,
-    Cause.CANCELLED_BY_USER: Outcome.CANCELLED,
-    Cause.CANCELLED_BY_OTHER: Outcome.CANCELLED,
-}
-
-
-def _completion_text(evidence: Evidence, end: SlurmEnd, least: int) -> Finding | None:
-    """The last completion text that training did not continue after; none where a configured proof says no."""
-    if evidence.completion.configured and evidence.completion.proof is Proof.NO:
-        return None
-    if end.outcome in (Outcome.PREEMPTED, Outcome.NODE_FAILED, Outcome.HUNG):
-        least = max(least, _TEXT_AGAINST_FACT)
-    text = _last_completion(evidence)
-    return text if text is not None and text.specificity >= least else None
-
-
-def _last_completion(evidence: Evidence) -> Finding | None:
-    texts = [
-        f
-        for f in evidence.logs.findings
-        if f.cause is Cause.COMPLETED
-        and not f.effect
-        and not went_on(f)
-        and not _a_stage(f, evidence)
-        and not _after_a_death(f, evidence)
-    ]
-    if not texts:
-        return None
-    top = max(f.specificity for f in texts)
-    return max((f for f in texts if f.specificity >= top - 15), key=lambda f: (f.specificity >= top, f.order))
-
-
-def _a_stage(text: Finding, evidence: Evidence) -> bool:
-    """Only one stage was finished: another program did not start, or steps and a failure that no teardown has follow."""
-    after = [f for f in evidence.logs.findings if not f.effect and before(text, f)]
-    if text.signature == _LAST_EPOCH:  # the program itself says nothing of an end
-        return any(f.cause not in {Cause.UNKNOWN, Cause.COMPLETED} and f.specificity >= _A_CAUSE for f in after)
-    later = [f for f in after if f.specificity >= _NO_TEARDOWN]
-    saving = text.signature == "completion/saved-final"
-    return any(
-        f.signature in _ONLY_AT_START
-        or (text.survived > 0 and f.cause in _STAGE_FAILS)
-        or (saving and f.cause is Cause.STORAGE)
-        for f in later
-    )
-
-
-def _after_a_death(text: Finding, evidence: Evidence) -> bool:
-    """A script says at its end that it is done, and above that its program died, which is no word of the program."""
-    if text.signature not in _WORDS:
-        return False
-    failed = evidence.job.state is JobState.FAILED
-    least = _A_SIGN if text.signature == _SCRIPT_WORDS else _A_CAUSE if failed else _KILLS
-    return any(
-        f.cause is not Cause.COMPLETED
-        and f.specificity >= least
-        and not (f.survived or f.well)
-        and (least == _A_SIGN or not f.effect)
-        and (failed or not f.survivable)
-        and before(f, text)
-        for f in evidence.logs.findings
-    )
-
-
-def _line_for(cause: Cause, evidence: Evidence) -> Finding | None:
-    """The line that shows what Slurm states: of that cause if there is one, else the first notice of a signal."""
-    own = [f for f in evidence.logs.findings if f.cause is cause and not went_on(f)]
-    strong = [f for f in own if not f.effect]
-    if not strong and cause in _SLURM_CAUSES and (notice := _signal_line(evidence)) is not None:
-        return notice
-    if own:
-        strong = strong or own
-        top = max(f.specificity for f in strong)
-        return first_of(f for f in strong if f.specificity >= top - 8)
-    return _signal_line(evidence) if cause in _SLURM_CAUSES else None
-
-
-def _signal_line(evidence: Evidence, only: Collection[str] = ()) -> Finding | None:
-    """The most telling notice of a signal or a cancellation that the program did not survive, as a finding."""
-    places = {(line.source, line.offset, line.line) for line in evidence.logs.signalled}
-    notices = [
-        f
-        for f in evidence.logs.findings
-        if (f.where.source, f.where.offset, f.where.line) in places
-        and not went_on(f)
-        and (not only or f.signature in only)
-    ]
-    return max(notices, key=lambda f: (f.specificity, -f.order)) if notices else None
-
-
-def _before_notice(root: Finding, evidence: Evidence) -> bool:
-    """Nothing shows that Slurm's notice came first."""
-    notices = [f for f in evidence.logs.findings if f.cause in _SLURM_CAUSES and f.specificity >= 45 and not went_on(f)]
-    return not any(before(notice, root) for notice in notices)
 
 
 def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
@@ -400,25 +291,6 @@ def _is_the_last_word(root: Finding, evidence: Evidence) -> bool:
     if root.well or sum(_GOES_ON.search(line.text) is not None for line in after) > 1:
         return False
     return sum((line.source, line.offset) not in places for line in after) <= _LAST_WORDS
-
-
-_TASK_FAILED = frozenset({"launcher/task-failure"})
-_NO_TEARDOWN = 60
-_SCRIPT_WORDS = "completion/script-words"
-_WORDS = frozenset({_SCRIPT_WORDS, "completion/training-words", "completion/program-words"})
-_A_SIGN, _KILLS = 18, 42
-_A_CAUSE = 30
-_LAST_EPOCH = "completion/keras-last-epoch"
-_ONLY_AT_START = frozenset({"config/argparse", "config/hydra-omegaconf", "environment/script-file-missing"})
-_STAGE_FAILS = frozenset({Cause.OOM_GPU, Cause.NUMERIC, Cause.USER_CODE, Cause.USER_CONFIG, Cause.CHECKPOINT_CORRUPT})
-_LAST_WORDS = 5
-_BESIDES = ("+ ", "wandb:")
-"""The shell tells what it does next, a tracker sums up: not the program."""
-_GOES_ON = re.compile(
-    r"(?i)\b(?:epoch|step|iter(?:ation)?)\b\W{0,3}\d+.*\b(?:loss|acc\w*|lr)\b"
-    r"|^[\[\d][\d:,. TZ/-]{14,}\]?(?: - \S+)? - INFO - "
-)
-"""Training goes on, in words that no progress profile reads, or the program has its usual word."""
 
 
 def _against(end: SlurmEnd, choice: Choice) -> tuple[RuledOut, ...]:

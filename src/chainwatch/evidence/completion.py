@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import re2
 
-from chainwatch.evidence.logs_file import LogReader, Unreadable
+from chainwatch.evidence.logs.file import LogReader, Unreadable
 from chainwatch.evidence.marks import begin_of, marks_in
 from chainwatch.model.job import Job
 from chainwatch.model.plain_file import read_plain

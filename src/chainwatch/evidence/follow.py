@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from chainwatch.evidence.logs_attempt import attempt_start
+from chainwatch.evidence.logs.attempt import attempt_start
 from chainwatch.evidence.progress import ProgressReader, Reached
 
 _ATTACH = 1 << 18

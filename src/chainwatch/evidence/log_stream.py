@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from chainwatch.evidence.logs_attempt import attempt_start
-from chainwatch.evidence.logs_file import LogReader, Unreadable
-from chainwatch.evidence.logs_text import aware, stamp
+from chainwatch.evidence.logs.attempt import attempt_start
+from chainwatch.evidence.logs.file import LogReader, Unreadable
+from chainwatch.evidence.logs.text import aware, stamp
 
 _PIECE = 1 << 20
 _PROBE = 1 << 14

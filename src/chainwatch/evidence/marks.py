@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from chainwatch.evidence.logs_attempt import attempt_start
-from chainwatch.evidence.logs_file import LogReader
-from chainwatch.evidence.logs_text import aware, stamp
+from chainwatch.evidence.logs.attempt import attempt_start
+from chainwatch.evidence.logs.file import LogReader
+from chainwatch.evidence.logs.text import aware, stamp
 from chainwatch.model.job import Job
 from chainwatch.model.verdict import Line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from chainwatch.evidence.logs_text import earlier_in_any_zone, stamp
+from chainwatch.evidence.logs.text import earlier_in_any_zone, stamp
 
 _NOTICE = re.compile(rb"\*\*\* (?:JOB|STEP) [^\n]{0,120}? AT (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)([^\n]*)")
 _COMES_BACK = (b"DUE TO JOB REQUEUE", b"DUE TO PREEMPTION", b"DUE TO NODE FAILURE")

@@ -7,9 +7,9 @@ the other ranks had to say about the silence of this one.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 
-from chainwatch.evidence.logs_text import clean
+from chainwatch.evidence.logs.text import clean
 
 _FRAME = b'  File "'
 _NAMED = re.compile(rb"((?:[a-zA-Z_]\w*\.)+(?:[A-Z]\w*|\w*error|exception|timeout)|[A-Z][a-z0-9]+[A-Z]\w*)(?=:? *$|: )")
@@ -66,3 +66,15 @@ def as_exception(line: bytes) -> bytes:
     """The last line of a traceback whose class is not called an error, as if it were; empty where it is no class."""
     named = _NAMED.match(line)
     return b"" if named is None else named[1] + b"Exception" + line[named.end() :]
+
+
+def is_source_code(line: bytes, above: Callable[[int], Sequence[bytes]]) -> bool:
+    """A line of a traceback that quotes a file or its code (`raise RuntimeError("CUDA error")`), not what happened."""
+    if not line.startswith(b"  "):
+        return False
+    if line.lstrip().startswith(b'File "'):
+        return True
+    depth = len(line) - len(line.lstrip(b" "))
+    return depth >= 4 and any(
+        text[: depth - 2].isspace() and text[depth - 2 :].startswith(b'File "') for text in above(1)
+    )

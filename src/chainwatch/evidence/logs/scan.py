@@ -1,50 +1,28 @@
-"""Reading the logs of one attempt: what they say about its end.
-
-A log may be a gigabyte, hold several attempts, several ranks torn into each other, colours, progress bars that end in
-carriage returns, and lines of a megabyte. The end of the file is read, the head, and backwards from the end as long as
-nothing found so far explains the end; every line that may carry a signature is cleaned and matched.
-"""
+"""Reading one log: every line of it that may say why the attempt ended, cleaned, matched and weighed."""
 
 from __future__ import annotations
 
-import os
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 
-from chainwatch.evidence import epochs
-from chainwatch.evidence.counting import counting
-from chainwatch.evidence.logs_attempt import attempt_start
-from chainwatch.evidence.logs_file import LogReader, Unreadable, Window, has_control
-from chainwatch.evidence.logs_text import CleanLine, aware, clean, stamp, unstamped
-from chainwatch.evidence.logs_tone import is_handled, is_information, is_shown, is_warning, is_well
-from chainwatch.evidence.logs_traceback import as_exception, is_head, traceback_end, traceback_start
+from chainwatch.evidence.logs import epochs
+from chainwatch.evidence.logs.attempt import attempt_start
+from chainwatch.evidence.logs.file import LogReader, Window, has_control
+from chainwatch.evidence.logs.spans import unalike, without_middle
+from chainwatch.evidence.logs.survival import ENOUGH_STEPS, judged
+from chainwatch.evidence.logs.text import CleanLine, aware, clean, stamp, unstamped
+from chainwatch.evidence.logs.tone import is_handled, is_information, is_shown, is_warning
+from chainwatch.evidence.logs.tracebacks import as_exception, is_head, is_source_code, traceback_end, traceback_start
 from chainwatch.evidence.progress import ProgressReader, Reached
-from chainwatch.model.plain_file import may_exist
-from chainwatch.model.verdict import Cause, Finding, Line, LogEvidence, Retry
-from chainwatch.signatures import Hit, Matcher, Signature, builtin_matcher
+from chainwatch.model.verdict import Cause, Finding, Line, Retry
+from chainwatch.signatures import Hit, Matcher, Signature
 
 _FILE_ORDER = 44
 """Orders of findings are `file number << 44 | byte offset`."""
 _LONGEST = 8192
 """A line is quoted up to this many bytes."""
-_MATCHED = 1 << 15
-"""Of a longer line its first and last half of this many bytes are matched."""
-_ENOUGH_STEPS = 12
-_SURVIVAL = 1 << 16
-"""Bytes below a finding in which newer training steps are counted."""
-_COUNTING = 1 << 13
-"""Bytes below a finding in which lines that count are looked for, where no profile reads a step."""
-_WORTH_COUNTING = 30
-_ALIKE = 24
-"""So many lines of one piece that differ only in digits are looked at, and the last one."""
-_SHAPE = bytes.maketrans(b"\r", b"\n")
-_SHAPES = 20_000
-"""Kinds of lines that are remembered while one piece is read."""
-_KEPT = 8
-"""Findings of one signature and file that become evidence."""
 _TAIL_LINES = 40
 _WARNED = 5
 """Specificity that is left of a failure in a line that the program calls a warning: it is a cause only for want of one."""
@@ -76,7 +54,7 @@ class LogFile:
 
 
 @dataclass
-class _Found:
+class Found:
     """What one file gave, while it is being read."""
 
     findings: dict[str, list[Finding]] = field(default_factory=dict)
@@ -89,64 +67,13 @@ class _Found:
     def decisive(self) -> bool:
         """Something here explains an end by itself, so that older parts need not be read."""
         return any(
-            finding.specificity >= 50 and not finding.effect and finding.survived < _ENOUGH_STEPS
+            finding.specificity >= 50 and not finding.effect and finding.survived < ENOUGH_STEPS
             for findings in self.findings.values()
             for finding in findings
         )
 
 
-def read_logs(
-    files: Sequence[LogFile],
-    *,
-    matcher: Matcher | None = None,
-    since: datetime | None = None,
-    nodes: Collection[str] = (),
-    progress: ProgressReader | None = None,
-    limits: Limits = Limits(),
-) -> LogEvidence:
-    """What the logs of one attempt say.
-
-    `since` is when the attempt started: lines that are surely older are left out. `nodes` are the attempt's nodes, so
-    that `n01: ` at the head of a line can be told from a word. Files that cannot be read are named in `problem`; if
-    none can, the evidence is not `readable`, which is no information rather than a clean log.
-    """
-    matcher = matcher or builtin_matcher()
-    progress = progress or ProgressReader()
-    problems: list[str] = []
-    no_directory: list[str] = []
-    found: list[_Found] = []
-    for number, file in enumerate(files):
-        scan = _Scan(number, file, matcher, progress, since, frozenset(nodes), limits)
-        try:
-            found.append(scan.run())
-        except Unreadable as error:
-            problems.append(str(error))
-            folder = os.path.dirname(file.path)
-            if folder and not may_exist(folder):
-                no_directory.append(folder)
-    findings = sorted(
-        (finding for result in found for group in result.findings.values() for finding in _capped(group)),
-        key=lambda finding: finding.order,
-    )
-    signalled = [line for result in found for _, line in sorted(result.signalled, key=lambda item: item[0])]
-    newest = max((result.newest for result in found if result.newest), key=lambda reached: reached.step, default=None)
-    return LogEvidence(
-        files=tuple(file.path for file in files),
-        readable=bool(found),
-        problem="; ".join(problems) if files else "no log file is known",
-        no_directory=tuple(dict.fromkeys(no_directory)),
-        findings=tuple(findings),
-        tail=max((result.tail for result in found), key=len, default=()),
-        bytes_read=sum(result.bytes_read for result in found),
-        signalled=tuple(signalled[:20]),
-        unread=sum(result.unread for result in found),
-        step=newest.step if newest else None,
-        total=newest.total if newest else None,
-        loss=newest.loss if newest else None,
-    )
-
-
-class _Scan:
+class Scan:
     """Reads one file."""
 
     def __init__(
@@ -166,10 +93,10 @@ class _Scan:
         self.since = since
         self.nodes = nodes
         self.limits = limits
-        self.found = _Found()
+        self.found = Found()
         self.year = datetime.now(UTC).year
 
-    def run(self) -> _Found:
+    def run(self) -> Found:
         """Raises `Unreadable`."""
         with LogReader(self.file.path) as log:
             log.refuse_what_is_no_text()
@@ -227,14 +154,14 @@ class _Scan:
         fresh: list[tuple[Finding, int, int]] = []
         named: set[int] = set()
         raised_at: dict[int, int] = {}
-        spans = ((begin, end, False) for begin, end in _unalike(text, start))
+        spans = ((begin, end, False) for begin, end in unalike(text, start))
         for begin, end, last_word in chain(spans, _ends_without_name(raised_at, named)):
-            raw = _without_middle(text[begin:end].lstrip(b"\0"))
+            raw = without_middle(text[begin:end].lstrip(b"\0"))
             if (not last_word and not self.matcher.may_match(raw)) or has_control(raw):
                 continue
             cleaned = clean(raw, self.nodes)
             above = self._above(text, begin, start if cut else 0, cleaned.key)
-            if is_shown(cleaned.text) or _is_source_code(cleaned.text, above):
+            if is_shown(cleaned.text) or is_source_code(cleaned.text, above):
                 continue
             hits = self.matcher.match(cleaned.text if not last_word else as_exception(cleaned.text), above)
             if not hits and not last_word:
@@ -256,35 +183,9 @@ class _Scan:
                 fresh.append((finding, begin, end))
                 if hit.signature.notice:
                     self.found.signalled.append((window.base + begin, line))
-        self._judge_survival(text, start, fresh)
+        for finding in judged(self.progress, text, start, fresh):
+            self.found.findings.setdefault(finding.signature, []).append(finding)
         return start if cut else 0
-
-    def _judge_survival(self, text: bytes, start: int, fresh: list[tuple[Finding, int, int]]) -> None:
-        """Adds the findings, each with what the training did after it."""
-        if not fresh:
-            return
-        fresh.sort(key=lambda item: item[1])
-        first = fresh[0][1]
-        marks = [
-            mark
-            for low, high in _merged((end, min(len(text), end + _SURVIVAL)) for _, _, end in fresh)
-            for mark in self.progress.lines(text, low, high)
-        ]
-        places = [mark.position for mark in marks]
-        ends = {text[begin:end] for finding, begin, end in fresh if finding.cause is Cause.COMPLETED}
-        began = next(self.progress.lines(text, max(start, first - _SURVIVAL), first), None) is not None
-        for finding, begin, end in fresh:
-            after = {(m.epoch, m.step) for m in marks[bisect_left(places, end) :][: 8 * _ENOUGH_STEPS]}
-            before = began or bisect_left(places, begin) > 0
-            survived, well = len(after), 0
-            if not survived and not finding.effect and finding.specificity >= _WORTH_COUNTING:
-                below = text[end + 1 : end + _COUNTING]
-                survived = len(counting(below))
-                lines = below.replace(b"\r", b"\n").split(b"\n")
-                well = sum(is_well(line) and line not in ends for line in lines)
-            self.found.findings.setdefault(finding.signature, []).append(
-                replace(finding, survived=min(_ENOUGH_STEPS, survived), well=well, startup=not before)
-            )
 
     def _raised(self, text: bytes, begin: int, start: int, cleaned: CleanLine, hits: Sequence[Hit]) -> int:
         """The position from which a line counts: an exception was raised where its traceback begins."""
@@ -354,70 +255,11 @@ class _Scan:
         return tuple(reversed(lines))
 
 
-def _without_middle(line: bytes) -> bytes:
-    half = _MATCHED // 2
-    return line if len(line) <= _MATCHED else b"%s ... %s" % (line[:half], line[-half:])
-
-
 def _says_more(signature: Signature) -> bool:
     """Whether it matters that the program calls the line a warning: a notice of Slurm or of an end is none."""
     return not signature.warning and not signature.notice and signature.cause is not Cause.COMPLETED
 
 
-def _unalike(text: bytes, start: int) -> Iterator[tuple[int, int]]:
-    """Spans of lines, cut at newlines and carriage returns, without the bulk of those that differ only in digits.
-
-    A million such lines say the same: the first few are given, and the last one, out of order at the end.
-    """
-    seen: dict[bytes, int] = {}
-    last: dict[bytes, tuple[int, int]] = {}
-    own = text[start:] if start else text
-    lines = (own.replace(b"\r", b"\n") if b"\r" in own else own).split(b"\n")
-    at = start
-    for length, shape in zip(map(len, lines), own.translate(_SHAPE, b"0123456789").split(b"\n"), strict=True):
-        count = seen.get(shape, 0)
-        if count >= _ALIKE:
-            last[shape] = (at, at + length)
-        elif length:
-            if len(seen) < _SHAPES:
-                seen[shape] = count + 1
-            yield at, at + length
-        at += length + 1
-    yield from sorted(last.values())
-
-
 def _ends_without_name(raised_at: Mapping[int, int], named: Collection[int]) -> Iterator[tuple[int, int, bool]]:
     """The last lines of tracebacks that nothing matched by then: their class is not called an error."""
     yield from sorted((begin, end, True) for begin, end in raised_at.items() if begin not in named)
-
-
-def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Ascending ranges, with those that touch made one."""
-    low = high = -1
-    for begin, end in ranges:
-        if begin > high:
-            if high > low:
-                yield low, high
-            low, high = begin, end
-        else:
-            high = max(high, end)
-    if high > low:
-        yield low, high
-
-
-def _is_source_code(line: bytes, above: Callable[[int], Sequence[bytes]]) -> bool:
-    """A line of a traceback that quotes a file or its code (`raise RuntimeError("CUDA error")`), not what happened."""
-    if not line.startswith(b"  "):
-        return False
-    if line.lstrip().startswith(b'File "'):
-        return True
-    depth = len(line) - len(line.lstrip(b" "))
-    return depth >= 4 and any(
-        text[: depth - 2].isspace() and text[depth - 2 :].startswith(b'File "') for text in above(1)
-    )
-
-
-def _capped(group: list[Finding]) -> list[Finding]:
-    """The first few and the last of one signature: a thousand like lines say no more."""
-    ordered = sorted(group, key=lambda finding: finding.order)
-    return ordered if len(ordered) <= _KEPT else [*ordered[: _KEPT - 1], ordered[-1]]
