@@ -23,14 +23,16 @@ SLEEP = "import time; time.sleep(600)"
 
 
 @contextmanager
-def rank(number: int, what: str, job: str, *, node: str = "n1", step: str = "0", **more: str) -> Iterator[int]:
-    """A process that believes it is this rank of four, two on each node."""
+def rank(
+    number: int, what: str, job: str, *, node: str = "n1", step: str = "0", word: str = sys.executable, **more: str
+) -> Iterator[int]:
+    """A process that believes it is this rank of four, two on each node; `word`: how it was called."""
     environment = {
         "PATH": os.environ["PATH"], "SLURM_JOB_ID": job, "SLURMD_NODENAME": node, "SLURM_STEP_ID": step,
         "SLURM_PROCID": str(number), "SLURM_NODEID": str(number // 2), "SLURM_STEP_NUM_TASKS": "4",
         "SLURM_STEP_TASKS_PER_NODE": "2(x2)", **more,
     }  # fmt: skip
-    process = subprocess.Popen([sys.executable, "-c", what], env=environment)
+    process = subprocess.Popen([word, "-c", what], executable=sys.executable, env=environment)
     try:
         yield process.pid
     finally:
@@ -101,7 +103,7 @@ def test_stacks_come_from_the_py_spy_of_the_jobs_own_environment(tmp_path: Path)
     tool = tmp_path / "py-spy"
     tool.write_text("#!/bin/sh\necho stacks of $*\n")
     tool.chmod(0o755)
-    with rank(1, SLEEP, job, PATH=f"{tmp_path}:{os.environ['PATH']}") as pid:
+    with rank(1, SLEEP, job, word="python3", PATH=f"{tmp_path}:{os.environ['PATH']}") as pid:
         time.sleep(0.3)
         assert report(job, "stacks", window=0.2).stacks == {1: f"stacks of dump --nonblocking --pid {pid}\n"}
         assert report(job, window=0.2).stacks == {}
