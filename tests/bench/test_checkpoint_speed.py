@@ -100,7 +100,6 @@ def test_latest_costs_at_most_two_and_a_half_times_a_bare_python(
     for step in (10, 20, 30):
         checkpoints.torch_save(tmp_path / f"ckpt_{step}.pt", 8, 1 << 20)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path / "compiled")
     entry = "import sys\nfrom chainwatch.cli.__main__ import main\nsys.exit(main())"
     bare = [sys.executable, "-c", "pass"]
     latest = [sys.executable, "-c", entry, "latest", str(tmp_path)]
