@@ -18,7 +18,7 @@ from chainwatch.store import open_store
 from chainwatch.supervisor.daemon import holder
 from chainwatch.supervisor.reloading import answer
 from tests.cli.test_nonsense import COMMANDS
-from tests.store.build import record
+from tests.cli.tools import state_of_one_chain
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -49,9 +49,7 @@ def test_the_readme_lists_every_command_once() -> None:
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    store = open_store(tmp_path / "state")
-    store.add_chain(record("llama"))
-    store.close()
+    state_of_one_chain(tmp_path)
     (tmp_path / "train.sh").write_text("#!/bin/sh\n#SBATCH -J llama\nsrun train\n")
     monkeypatch.setenv("CHAINWATCH_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)

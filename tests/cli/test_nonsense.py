@@ -13,8 +13,7 @@ import typer
 from chainwatch.cli import usage
 from chainwatch.cli.__main__ import main
 from chainwatch.cli.app import build
-from chainwatch.store import open_store
-from tests.store.build import record
+from tests.cli.tools import state_of_one_chain
 
 GROUP: Any = typer.main.get_command(build())
 OTHERS = ("Traceback", "fault of chainwatch", "Input should", "Invalid value", "Error: ", "Usage: ", "[Errno")
@@ -28,9 +27,7 @@ ALWAYS = {"install-service": ["--print"], "run": ["--once"]}
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a file, a folder, and a state of one chain; no Slurm, no home."""
-    store = open_store(tmp_path / "state")
-    store.add_chain(record("llama"))
-    store.close()
+    state_of_one_chain(tmp_path)
     (tmp_path / "file").write_text("#!/bin/sh\ntrue\n")
     (tmp_path / "folder").mkdir()
     for name, value in (("CHAINWATCH_STATE", tmp_path / "state"), ("HOME", tmp_path), ("PATH", tmp_path)):

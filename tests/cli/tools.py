@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from chainwatch.slurm.squeue import _FIELDS
+from chainwatch.store import open_store
+from tests.store.build import record
 
 TAKES = "echo 4711"
 _SQUEUE = """#!{python}
@@ -13,6 +15,13 @@ import re, sys
 fmt = next(w for w in sys.argv if w.startswith("--Format="))
 print(re.search(r"JobID:([^,]+)", fmt)[1].join({heads!r}) + fmt.rpartition(":")[2])
 """
+
+
+def state_of_one_chain(folder: Path) -> None:
+    """A state directory `folder/state` with the chain llama."""
+    store = open_store(folder / "state")
+    store.add_chain(record("llama"))
+    store.close()
 
 
 def tools(folder: Path, sbatch: str = TAKES) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,5 @@ from tests.cluster.stand import Stand
 @pytest.fixture
 def stand(cluster: PrivateCluster, tmp_path: Path) -> Iterator[Stand]:
     """chainwatch before the real cluster; its jobs are ended afterwards."""
-    made = Stand(cluster, tmp_path)
-    yield made
-    made.store.close()
-    for name in made.chains:
-        cluster.run("scancel", f"--name={name}", check=False)
+    with closing(Stand(cluster, tmp_path)) as made:
+        yield made

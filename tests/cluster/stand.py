@@ -60,6 +60,12 @@ class Stand:
         self.store: Store = open_store(self.state)
         self.supervisor: Supervisor | None = None
 
+    def close(self) -> None:
+        """Its store, and its jobs are ended."""
+        self.store.close()
+        for name in self.chains:
+            self.cluster.run("scancel", f"--name={name}", check=False)
+
     # -- making
 
     def make_backend(self) -> CliBackend:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, closing
 from pathlib import Path
 from unittest.mock import patch
 
@@ -65,11 +65,8 @@ class Kinds(Stand):
 
 @pytest.fixture
 def kinds(cluster: PrivateCluster, tmp_path: Path) -> Iterator[Kinds]:
-    made = Kinds(cluster, tmp_path)
-    yield made
-    made.store.close()
-    for name in made.chains:
-        cluster.run("scancel", f"--name={name}", check=False)
+    with closing(Kinds(cluster, tmp_path)) as made:
+        yield made
 
 
 def test_every_kind_of_chain_waits_while_the_site_pauses_and_comes_to_its_end_afterwards(kinds: Kinds) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from chainwatch.actions import options
 from chainwatch.config.models import Chain
+from chainwatch.model.pattern import in_lines
 from chainwatch.model.plain_file import may_exist
 from chainwatch.model.text import make_directories
 from chainwatch.slurm.jobids import one_by_one, side_by_side
@@ -77,7 +78,7 @@ def prints_the_mark(settings: Chain, script_text: str) -> str:
         return ""
     import re2  # here, since most commands meet no pattern
 
-    mark = re2.compile(f"(?m){settings.done.mark.pattern}")
+    mark = re2.compile(in_lines(settings.done.mark.pattern))
     for number, line in enumerate(script_text.splitlines(), 1):
         for said in _SAYS.findall(line):
             if mark.search(said.strip().strip("\"'")):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from chainwatch.model.chain import ChainState, Desired, Mode
-from chainwatch.model.verdict import Outcome
 from chainwatch.store import Store
 from chainwatch.store.records import ChainRecord
 
@@ -55,7 +54,7 @@ def retry(store: Store, chain: ChainRecord, now: datetime, *, cohort: bool = Fal
     """The next job although the chain rests or stopped; with `cohort` for all that wait and share its template or
     script. Returns their names. Raises `Unwanted` where the chain is proven done."""
     verdicts = (a.verdict for a in store.attempts(chain.name))
-    verdict = next((v for v in verdicts if v is not None and v.outcome is Outcome.DONE and not v.assumed), None)
+    verdict = next((v for v in verdicts if v is not None and v.proven_done), None)
     if verdict is not None:
         raise Unwanted(
             f"{chain.name} is proven done ({verdict.sentence}): to run on, change its `done:` rule and begin a new "

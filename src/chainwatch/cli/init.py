@@ -46,9 +46,10 @@ def init(
         begin = replace(begin, directory=Path.cwd())  # where sbatch would have been typed
     file = shlex.quote(str(target))
     text = render(begin, "" if str(output) == "-" or target == DEFAULT.expanduser() else " ".join(file.split()))
+    told = {"chain": begin.name, "mode": begin.mode, "written": None, "configuration": text}
     if str(output) == "-":
         if json:
-            common.print_json({"chain": begin.name, "mode": begin.mode, "written": None, "configuration": text})
+            common.print_json(told)
         else:
             typer.echo(text, nl=False)
         return
@@ -70,9 +71,7 @@ def init(
     with os.fdopen(handle, "w") as out:
         out.write(text)
     if json:
-        common.print_json(
-            {"chain": begin.name, "mode": begin.mode, "written": str(target.absolute()), "configuration": text}
-        )
+        common.print_json({**told, "written": str(target.absolute())})
         return
     typer.echo(f"wrote {target}; look through it, then: chainwatch check {file}")
     if job is not None:

@@ -11,6 +11,7 @@ from chainwatch.cli import common, tables
 from chainwatch.cli.attended import daemon_line
 from chainwatch.model.chain import Attempt, ChainState, Desired, Mode, living
 from chainwatch.model.durations import span
+from chainwatch.model.text import last_part
 from chainwatch.reports import changed, last_that_progressed, variables
 from chainwatch.store import Store
 from chainwatch.store.records import CONFIGURATION, ChainRecord
@@ -159,7 +160,7 @@ def row(a: Attempt) -> list[str]:
         f"{a.ended:%m-%d %H:%M:%S}" if a.ended else "-",
         a.job.raw_state or str(a.job.state),
         str(verdict.cause) if verdict else "-",
-        a.resumed_from.rstrip("/").rsplit("/", 1)[-1] if a.resumed_from else "-",
+        last_part(a.resumed_from) if a.resumed_from else "-",
         _or_dash(a.step_after),
         _or_dash(a.saved_after),
         tables.short(verdict.sentence) if verdict else "",

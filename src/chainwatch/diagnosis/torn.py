@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from chainwatch.model.chain import Attempt
 from chainwatch.model.checkpoint import Checkpoint, RunReport
+from chainwatch.model.text import last_part
 from chainwatch.model.verdict import Cause, Evidence, Line, Verdict
 
 AFTER = timedelta(minutes=2)
@@ -44,7 +45,7 @@ def torn_by(
         pushed_at = min(when, end) if when else end
         if not max(start, pushed_at - BEFORE) <= written <= end + AFTER:
             continue
-        name = bad.path.rstrip("/").rsplit("/", 1)[-1]
+        name = last_part(bad.path)
         pushed = f"was preempted at {when:%H:%M:%S}" if when else f"ended at {end:%H:%M:%S}"
         clause = f"{name} was torn by attempt {attempt.number} (job {attempt.job.shown_id}), which {pushed} UTC"
         side = f"last write {written:%Y-%m-%d %H:%M:%S} UTC"

@@ -18,6 +18,7 @@ import re2
 from chainwatch.evidence.logs.file import LogReader, Unreadable
 from chainwatch.evidence.marks import begin_of, marks_in
 from chainwatch.model.job import Job
+from chainwatch.model.pattern import in_lines
 from chainwatch.model.plain_file import read_plain
 from chainwatch.model.verdict import Line, Proof, RuleFact
 
@@ -62,7 +63,7 @@ def _mark(mark: Mark, logs: Sequence[LogFile], job: Job | None) -> RuleFact:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
-    pattern = re2.compile(b"(?m)" + mark.pattern.encode(), options)  # it is searched in each line: ^ and $ are a line's
+    pattern = re2.compile(in_lines(mark.pattern).encode(), options)
     found: list[Line] = []
     total = behind = 0
     problems: list[str] = [] if logs else ["no log file is known"]

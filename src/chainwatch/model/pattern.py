@@ -6,6 +6,11 @@ _ANY_LINE = ("q", "7")
 """What has nothing in common: a pattern that both of them meet asks for nothing."""
 
 
+def in_lines(pattern: str) -> str:
+    """The pattern for a text of many lines: it is searched in each of them, so that `^` and `$` are a line's."""
+    return f"(?m){pattern}"
+
+
 def wrong_with(pattern: str) -> str:
     """Why a pattern cannot be used, for people; empty if it can. One that every line meets would find its text everywhere:
     a run would be done, or dead, at its first line."""

@@ -43,6 +43,11 @@ def clip(text: str, limit: int) -> str:
     return f"{text[:head]} … {text[-(limit - 3 - head) :]}"
 
 
+def last_part(path: str) -> str:
+    """What people call a checkpoint or a file by: the last part of its path."""
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
 def redact(text: str) -> str:
     """Without what looks like a credential: log lines are quoted in alerts, and people print their environment."""
     text = _SECRETS.sub("[secret]", text)

@@ -277,3 +277,8 @@ class Verdict:
     """Done is only assumed (no rule configured)."""
     weaker: tuple[str, ...] = ()
     """What could not be looked at, and what that takes from the verdict."""
+
+    @property
+    def proven_done(self) -> bool:
+        """The run is done, and that is not only assumed."""
+        return self.outcome is Outcome.DONE and not self.assumed

@@ -23,6 +23,7 @@ from chainwatch.model.chain import (
     Wait,
 )
 from chainwatch.model.checkpoint import RunReport
+from chainwatch.model.text import last_part
 from chainwatch.model.verdict import Cause, Outcome, Retry, Verdict
 from chainwatch.recovery import avoid, backoff, budget, drains, nodes, resume
 from chainwatch.recovery.retry import over_before
@@ -213,7 +214,7 @@ def _without_the_checkpoint(s: Situation, last: Attempt, verdict: Verdict) -> De
     """Every job that loads the newest checkpoint crashes: it is left for the one before it, once, and that is told."""
     if avoid.crashed_every_job(s.settings.recovery, s.history) is not last:
         return None
-    left = str(last.resumed_from).rstrip("/").rsplit("/", 1)[-1]
+    left = last_part(str(last.resumed_from))
     why = f"{verdict.sentence}; every job that loaded {left} ended so, so the one before it is tried, once"
     decision = _resubmit(s, why)
     if isinstance(decision, Wait):

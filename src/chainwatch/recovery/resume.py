@@ -11,6 +11,7 @@ from datetime import timedelta
 from chainwatch.config.models import Chain
 from chainwatch.model.chain import FromCheckpoint, FromScratch, History, Resume
 from chainwatch.model.checkpoint import Checkpoint, RunReport, Status, unknown_sentence
+from chainwatch.model.text import last_part
 from chainwatch.recovery.avoid import avoided
 
 
@@ -111,7 +112,7 @@ def _order(c: Checkpoint) -> tuple[int, float]:
 
 def name_of(c: Checkpoint) -> str:
     """What people call it: the last part of its path, and its step where that does not tell it."""
-    name = c.path.rstrip("/").rsplit("/", 1)[-1]
+    name = last_part(c.path)
     return name if c.step is None or str(c.step) in name else f"{name} (step {c.step})"
 
 

@@ -91,12 +91,8 @@ def _after_the_end(attempt: Attempt, others: tuple[Attempt, ...]) -> bool:
     begun = attempt.job.start or attempt.ended
     if attempt.verdict is None or begun is None:
         return False
-    return any(b.number != attempt.number and b.ended is not None and b.ended <= begun and _proven(b) for b in others)
-
-
-def _proven(attempt: Attempt) -> bool:
-    verdict = attempt.verdict
-    return verdict is not None and verdict.outcome is Outcome.DONE and not verdict.assumed
+    proven = (b for b in others if b.number != attempt.number and b.verdict is not None and b.verdict.proven_done)
+    return any(b.ended is not None and b.ended <= begun for b in proven)
 
 
 def gpu_hours(attempt: Attempt, now: datetime) -> float:

@@ -1,5 +1,5 @@
-"""What the batch scripts bring into a configuration: the rule that `check`, `run` and `reload` refuse one by, and what only
-`check` warns of."""
+"""What the batch scripts bring into a configuration: the rule that `check` and `reload` refuse one by, and of which `run`
+tells; and what only `check` warns of."""
 
 from __future__ import annotations
 
