@@ -15,7 +15,6 @@ from chainwatch.model.verdict import Cause, Outcome, Verdict
 
 AT_LEAST = 3
 _NEVER = frozenset({Cause.PREEMPTION, Cause.TIME_LIMIT, Cause.COMPLETED}) | OF_THE_CLUSTER
-_NAMED = 5
 _SLACK = timedelta(minutes=5)
 """An end is seen a poll or two late, and the same failure does not come at the same second."""
 
@@ -40,7 +39,7 @@ class Cohort:
 
     def sentence(self) -> str:
         """What is to be said of it."""
-        return f"{len(self.chains)} chains of {self.template} failed in the same way ({some(self.chains, _NAMED)})"
+        return f"{len(self.chains)} chains of {self.template} failed in the same way ({some(self.chains)})"
 
 
 def counts(verdict: Verdict) -> bool:

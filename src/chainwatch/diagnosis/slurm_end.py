@@ -245,9 +245,8 @@ def _failed(job: Job, no_directory: tuple[str, ...]) -> SlurmEnd:
         )
     if "prolog" in lowered or "epilog" in lowered:
         return SlurmEnd(Outcome.NODE_FAILED, f"{words}: {reason}", Cause.HARDWARE_NODE, 88, culprits=_only(job))
-    if (
-        "launch" in lowered and signal is None
-    ):  # JobLaunchFailure is also what Slurm says of a script that a signal killed
+    # JobLaunchFailure is also what Slurm says of a script that a signal killed.
+    if "launch" in lowered and signal is None:
         return SlurmEnd(Outcome.NODE_FAILED, f"{words}: {reason}", Cause.HARDWARE_NODE, 60, culprits=_only(job))
     if lowered.replace(" ", "") in {
         "badconstraints",
